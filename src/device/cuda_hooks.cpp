@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes LibTorch's CUDA available to programs that do not link it.
 //
-// LibTorch looks up its CUDA hooks once per process, at the first
-// `torch::manual_seed`, `torch::cuda::is_available` or the like, and caches the
-// result. A program that seeds before it creates an Accelerator would never get
-// CUDA. We therefore register fallback hooks that load the CUDA libraries where
-// there is a driver; LibTorch's own hooks replace them during the load.
+// LibTorch looks up its CUDA hooks once per process, in the first call of
+// `torch::manual_seed`, `torch::cuda::is_available` or a similar function, and
+// caches the result. A program that sets a seed before it creates an
+// Accelerator would then never find CUDA. Therefore, this file registers
+// fallback hooks that load the CUDA libraries if there is a driver. While they
+// are loaded, LibTorch's own hooks replace the fallback hooks.
 #include <ATen/detail/CUDAHooksInterface.h>
 
 #include "accelerate/error.h"
@@ -19,7 +20,7 @@ constexpr const char* kKey = "CUDAHooks";
 std::unique_ptr<at::CUDAHooksInterface> load_hooks(at::CUDAHooksArgs args) {
   static thread_local bool loading = false;
   if (loading) {
-    return nullptr;  // The load did not replace us: LibTorch has no CUDA.
+    return nullptr;  // Still the fallback hooks: LibTorch has no CUDA.
   }
   loading = true;
   try {

@@ -90,9 +90,9 @@ const DevicePlugin& table_of(void* handle, const std::string& library) {
   throw UnsupportedError(error.what(), error.hint(), error.where());
 }
 
-// The first result holds for the whole process. Loading is a separate step
-// because the backend's constructor may make LibTorch look up its CUDA hooks,
-// and these hooks load the libraries (cuda_hooks.cpp).
+// The result of the first attempt is kept for the whole process. Loading is a
+// separate step because the backend's constructor may make LibTorch look up its
+// CUDA hooks, and these hooks load the libraries (cuda_hooks.cpp).
 struct Loaded {
   std::once_flag once;
   CudaFacts facts;

@@ -29,8 +29,8 @@ struct DifferentiableStep::Captured : CapturedStep,
   std::unique_ptr<DeviceGraph> backward;
   Tensors outputs;
   Tensors d_outputs;          // Undefined for outputs without a gradient.
-  std::vector<bool> is_zero;  // Which of `d_outputs` are zero now.
-  Tensors gradients;          // For the parameters; undefined: none.
+  std::vector<bool> is_zero;  // Whether each of `d_outputs` is zero now.
+  Tensors gradients;  // One per parameter; undefined if it has no gradient.
 };
 
 namespace {
@@ -62,7 +62,7 @@ std::int64_t gradient_bytes(const Tensors& parameters) {
   return bytes;
 }
 
-// Hooks must see each gradient once; with a captured step they would run
+// Hooks must run once per gradient; with a captured step, hooks would run
 // twice.
 bool any_has_hooks(const Tensors& parameters) {
   return std::any_of(
@@ -192,7 +192,8 @@ Tensors differentiate(
 
 // A parameter's AccumulateGrad node remembers the stream it was created on. A
 // node that an earlier autograd graph keeps alive would pull that stream into
-// the capture, so parameters get new nodes while this object exists.
+// the capture, so this class gives parameters new nodes while its object
+// exists.
 class FreshGradAccumulators {
  public:
   explicit FreshGradAccumulators(const Tensors& parameters)
@@ -223,7 +224,7 @@ class FreshGradAccumulators {
   std::vector<std::shared_ptr<torch::autograd::Node>> saved_;
 };
 
-// Backward computes in the types that forward chose.
+// The backward pass computes in the types that the forward pass used.
 class DisableAutocast {
  public:
   explicit DisableAutocast(c10::DeviceType type)
@@ -241,7 +242,7 @@ class DisableAutocast {
 
 }  // namespace
 
-// The last replayed call; its outputs keep it alive.
+// The last replayed call. The outputs of the call own the call.
 struct DifferentiableStep::LastCall {
   c10::weak_intrusive_ptr<PendingCall> call;
 

@@ -28,7 +28,7 @@ std::string bytes(std::int64_t count) {
 }  // namespace
 
 bool is_out_of_memory_error(const c10::Error& error) {
-  // For the CPU, LibTorch has no exception class of its own.
+  // LibTorch has no special exception class for CPU memory.
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
          error.msg().find("DefaultCPUAllocator: ") != std::string::npos;
 }

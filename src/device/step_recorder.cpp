@@ -17,7 +17,7 @@ namespace {
 
 using Tensors = StepRecorder::Tensors;
 
-// How many bodies of recorders this thread is in.
+// The number of nested recorder bodies that this thread is running.
 thread_local int recorder_depth = 0;
 
 class InsideRecorder {
@@ -125,7 +125,8 @@ Tensors StepRecorder::run(
   return replay(entry, *backend, inputs);
 }
 
-// The bytes of all types and sizes, each list with its length.
+// The key contains all types and sizes as bytes. Each list starts with its
+// length, so that different inputs cannot have the same key.
 std::string StepRecorder::key_of(
     const std::string& key, const Tensors& inputs) const {
   std::string all = key;

@@ -8,7 +8,8 @@
 namespace accelerate {
 namespace {
 
-// Larger batches keep the device busy anyway.
+// Unpadding does not help with larger batches, because they keep the device
+// busy anyway.
 constexpr std::int64_t kMaxElements = 1 << 16;
 // A loader reads this many values in less than a millisecond.
 constexpr std::int64_t kMaxRangeElements = 1 << 20;
@@ -18,8 +19,8 @@ std::uint32_t version_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
-// LibTorch keeps this object with the tensor. Its slot is meant for device
-// backends; none of LibTorch's own backends uses it.
+// Stored in a slot of the tensor that LibTorch provides for device backends; no
+// backend in LibTorch uses the slot.
 struct AttachedFacts : c10::BackendMeta {
   // A shallow copy of the tensor can be modified without a change of this
   // tensor's version, so it gets no counts.
@@ -44,7 +45,7 @@ const AttachedFacts* facts_of(const at::Tensor& tensor) {
                                                                   : nullptr;
 }
 
-// Changes the facts with `add`.
+// Adds facts to the tensor by calling `add`.
 template <typename Add>
 void attach(const at::Tensor& tensor, const Add& add) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
@@ -80,7 +81,8 @@ ValueRange range_of_values(const at::Tensor& tensor) {
   return range;
 }
 
-// Ids are recognized in their first row, so they cost almost nothing.
+// Stops after the first row that contains a value other than 0 and 1, so a
+// tensor of token ids takes almost no time.
 template <typename T>
 std::optional<TokenCounts> count_rows(const at::Tensor& matrix_BT) {
   const at::Tensor values_BT = matrix_BT.contiguous();

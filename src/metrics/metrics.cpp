@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classification metrics. Their state is counts, which add up over processes.
+// Classification metrics. Their state consists of counts, which are summed over
+// processes.
 #include "accelerate/metrics.h"
 
 #include <cmath>
@@ -139,8 +140,8 @@ F1Scores averaged(const Confusion& counts, const F1Options& options) {
   throw InternalError("unknown F1 average");
 }
 
-// The multi-class form: covariance of the one-hot predictions and references
-// over the root of the product of their variances.
+// The multi-class form: the covariance of the one-hot predictions and
+// references, divided by the square root of the product of their variances.
 double matthews(const Confusion& counts) {
   metrics::check_min_count(
       "MatthewsCorrelation", static_cast<std::int64_t>(counts.size()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics of numbers: correlations and perplexity.
+// Metrics whose inputs are numbers: correlations and perplexity.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -36,7 +36,8 @@ Numbers gathered(const Group& group, Numbers numbers) {
 }
 
 /// Subtracts the mean and divides by the norm; constant numbers become NaN.
-/// Scales before summing squares, so that they neither overflow nor underflow.
+/// Scales the numbers before it sums their squares, so that the squares neither
+/// overflow nor underflow.
 void normalize(Numbers& numbers) {
   const double mean = std::accumulate(numbers.begin(), numbers.end(), 0.0) /
                       static_cast<double>(numbers.size());
@@ -74,7 +75,7 @@ double pearson(std::string_view metric, Numbers x, Numbers y) {
   return std::isnan(product) ? product : std::clamp(product, -1.0, 1.0);
 }
 
-/// The rank of each number; equal ones share their mean rank.
+/// Returns the rank of each number. Equal numbers get the mean of their ranks.
 Numbers ranks_of(const Numbers& numbers) {
   std::vector<std::size_t> order(numbers.size());
   std::iota(order.begin(), order.end(), 0);
@@ -207,7 +208,8 @@ void Perplexity::add_batch(const Tensor& logits, const Tensor& references) {
         str_cat(
             "pass class indices, or ", ignore_index_, " to ignore a token"));
   }
-  // At least fp32: sums of bf16 logits lose the precision of a small loss.
+  // At least fp32, because sums of bf16 logits are too inexact for a small
+  // loss.
   const auto wide =
       logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto losses = logits.detach()

@@ -93,7 +93,7 @@ Moments moments_of(States& states, const StepTensors& tensors, bool amsgrad) {
       "`sparse(false)`");
 }
 
-// Inputs to a step that are on the device.
+// The inputs of a step that are scalars on the device.
 struct Scalars {
   std::optional<at::Tensor> scale;
   std::optional<at::Tensor> found_inf;
@@ -184,7 +184,7 @@ void step_adam(
     };
     const at::Tensor lr = scalars.lr_on(tensors.values.front().device());
     if (step_on_device(tensors, moments, options, lr, scalars)) {
-      // Done.
+      // The device library has done the step.
     } else if (lr.defined()) {
       run(lr);
     } else {

@@ -70,7 +70,7 @@ void visit(torch_optim::AdagradParamState& state, StateArchive& archive) {
   archive.tensor("sum", state.sum());
 }
 
-// LBFGS's `al` is scratch memory for one step and is not saved.
+// `al` of LBFGS is scratch memory for one step and is not saved.
 void visit(torch_optim::LBFGSParamState& state, StateArchive& archive) {
   archive.integer("func_evals", state.func_evals());
   archive.integer("n_iter", state.n_iter());

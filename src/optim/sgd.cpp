@@ -37,13 +37,12 @@ bool has_momentum(const States& states, const at::Tensor& parameter) {
   return states.count(parameter.unsafeGetTensorImpl()) != 0;
 }
 
-// NOTE [First momentum]
-// In a parameter's first step, the momentum is the gradient itself, without
-// dampening. If `dampening` is 0, a momentum buffer of zeros gives the same
-// result, so the first step needs no special case, even after an overflow. With
-// dampening, the CPU must know whether the first step was skipped: until each
-// parameter has had its first step, it reads the overflow flag and waits for
-// the device.
+// NOTE [First momentum] In a parameter's first step, the momentum is the
+// gradient itself, without dampening. If `dampening` is 0, a momentum buffer of
+// zeros gives the same result, so the first step needs no special case, even
+// after an overflow. With dampening, the CPU must know whether the first step
+// was skipped. Until each parameter has had its first step, the CPU therefore
+// reads the overflow flag, which waits for the device.
 struct Parts {
   StepTensors first;
   StepTensors later;

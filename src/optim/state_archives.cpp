@@ -126,7 +126,7 @@ void StateReader::tensors(
     if (find_tensor(key) == nullptr) {
       report_.problems.push_back(
           str_cat("tensor `", parameter_, ".", key, "` is missing"));
-      return;  // The count is wrong; it may be arbitrarily large.
+      return;  // The wrong count may be arbitrarily large.
     }
     free_tensor(key, values.emplace_back());
   }

@@ -10,7 +10,8 @@
 namespace accelerate {
 namespace {
 
-// The tensor that the counters are views of, if they cover all of it.
+// Returns the tensor of which the counters are views, if the counters cover the
+// whole tensor.
 at::Tensor packed_tensor(const std::vector<at::Tensor>& counters) {
   const auto* storage = counters.front().storage().unsafeGetStorageImpl();
   if (storage->nbytes() != counters.size() * sizeof(float)) {

@@ -88,8 +88,8 @@ class DispatchedCall final : public InterceptedCall {
     return torch::jit::last(stack_, op_.schema().arguments().size());
   }
 
-  // Composite operators call their parts from here; the parts that get the
-  // marked tensor come to the fallback again.
+  // A composite operator calls its parts here. Parts that get the marked tensor
+  // reach the fallback again.
   void proceed() override {
     if (next_ < interceptors_.size()) {
       interceptors_[next_++]->intercept(*this);
@@ -111,8 +111,8 @@ class DispatchedCall final : public InterceptedCall {
   std::size_t next_ = 0;
 };
 
-// `set_data` replaces the storage and the keys. It first calls this operator
-// with the new data, which therefore gets the mark.
+// `set_data` replaces the storage and the keys. Before that, LibTorch calls
+// this operator with the new data, so the new data gets the mark here.
 void mark_new_data(const InterceptedCall& call) {
   const at::Tensor& replaced = call.arguments()[0].toTensor();
   const at::Tensor& data = call.arguments()[1].toTensor();
@@ -159,7 +159,7 @@ void register_fallback() {
           "accelerate: interception.cpp");
 }
 
-// Gives `tensor` another storage of the same memory, and other keys.
+// Gives `tensor` a new storage for the same memory, and new keys.
 void replace_storage(
     const at::Tensor& tensor, c10::Storage storage, c10::DispatchKeySet keys) {
   auto changed = at::detail::make_tensor<c10::TensorImpl>(

@@ -18,7 +18,7 @@ OperatorCollectives::OperatorCollectives(Group group)
     : group_(std::move(group)) {
 }
 
-// After an error, no rank is in the backward pass any longer: every rank
+// After an error, no rank is still in the backward pass, because every rank
 // received the error.
 GroupCall OperatorCollectives::agree(const std::string& name) {
   try {

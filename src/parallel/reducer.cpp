@@ -18,7 +18,8 @@ namespace {
 
 namespace impl = torch::autograd::impl;
 
-// The flags behind the last bucket: one per parameter, then these two.
+// The last bucket ends with one flag per parameter, followed by these two
+// flags.
 constexpr std::int64_t kLate = 0;
 constexpr std::int64_t kFailed = 1;
 constexpr std::int64_t kNumStatusFlags = 2;
@@ -59,10 +60,10 @@ struct Reducer::GradientSlot {
 };
 
 struct Reducer::HookState {
-  Reducer* reducer;  // Null after its destruction.
+  Reducer* reducer;  // Null after the reducer is destroyed.
 };
 
-// Calls the previous hook first: a tensor has room for only one hook.
+// Calls the previous hook first, because a tensor can have only one such hook.
 class Reducer::Hook : public torch::autograd::PostAccumulateGradHook {
  public:
   Hook(
@@ -161,7 +162,8 @@ void Reducer::build_buckets(const std::vector<std::size_t>& order) {
   buckets_ = std::move(buckets);
 }
 
-// In rank 0's order; unused parameters come last, so that they delay nothing.
+// Uses the order of rank 0. Unused parameters come last, so that they do not
+// delay other buckets.
 void Reducer::rebuild_buckets() {
   buckets_rebuilt_ = true;
   std::vector<std::int64_t> order(ready_order_.begin(), ready_order_.end());
@@ -210,7 +212,8 @@ void Reducer::load_gradient(std::size_t index) {
   GradientSlot& slot = slots_[index];
   at::Tensor& grad = parameters_.tensors[index].mutable_grad();
   if (!grad.defined()) {
-    // Published and now undefined: `zero_grad` was called.
+    // If the gradient was published and is now undefined, `zero_grad` was
+    // called.
     slot.has_sum = slot.has_sum && !slot.published;
   } else if (!grad.is_alias_of(slot.view)) {
     copy_into(slot.view, grad);
@@ -225,7 +228,8 @@ void Reducer::add_gradient(std::size_t index, const at::Tensor& parameter) {
   at::Tensor& grad = parameter.mutable_grad();
   GradientSlot& slot = slots_[index];
   if (!grad.defined()) {
-    return;  // Frozen after the forward, or no gradient from a function.
+    return;  // The parameter was frozen after the forward pass, or a function
+             // returned no gradient.
   }
   const bool started = reduces() && slot.bucket < next_;
   if (started) {

@@ -14,7 +14,8 @@
 namespace accelerate {
 namespace {
 
-/// What both strategies do with the participants of a backward pass.
+/// The code that both strategies share: keeps track of the participants of a
+/// backward pass.
 class ReplicatedStrategy : public Strategy {
  public:
   void end_backward() override {
@@ -173,7 +174,8 @@ class DataParallel : public ReplicatedStrategy {
   std::shared_ptr<OperatorCollectives> collectives_;
 };
 
-// A group of one rank with a backend for its device tests that backend.
+// A group of one rank is not treated as a single process if it has a backend
+// for the device, so that tests can use this backend.
 bool is_alone(const Group& group) {
   return group.size() == 1 && group.backend_name() == "none";
 }

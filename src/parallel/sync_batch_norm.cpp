@@ -38,13 +38,13 @@ struct BatchNormCall {
   double momentum, eps;
 };
 
-/// What the ranks sum in a forward or backward pass of one batch norm.
+/// Sums values over the ranks in a forward or backward pass of one batch norm.
 struct Sums : torch::CustomClassHolder {
   std::shared_ptr<OperatorCollectives> collectives;
   std::string name;
 
-  /// The mean and the summed squared deviations of each channel on this rank,
-  /// and the number of values, for each rank: one row per rank.
+  /// Gathers one row per rank: the mean and the summed squared deviations of
+  /// each channel, and the number of values.
   at::Tensor gather(const at::Tensor& row) const {
     const Group& group = collectives->group();
     // All other rows are zero, so the sum is exact.
@@ -68,7 +68,7 @@ at::Tensor in_full_precision(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kDouble ? tensor : tensor.to(at::kFloat);
 }
 
-// All dimensions except the channels.
+// All dimensions except the channel dimension.
 std::vector<std::int64_t> reduced_dims(const at::Tensor& input) {
   std::vector<std::int64_t> dims = {0};
   for (std::int64_t dim = 2; dim < input.dim(); ++dim) {
@@ -101,8 +101,9 @@ at::Tensor own_row(const at::Tensor& input) {
   return row;
 }
 
-// Combines the rows of the ranks as parallel Welford does: the deviations from
-// the mean of a rank, and those of this mean from the common mean.
+// Combines the rows of the ranks with the parallel Welford algorithm. The
+// result adds up the squared deviations from each rank's mean and the squared
+// deviations of these means from the common mean.
 Statistics combine(const at::Tensor& rows) {
   const std::int64_t channels = (rows.size(1) - 1) / 2;
   const at::Tensor means = rows.narrow(1, 0, channels);
@@ -116,7 +117,8 @@ Statistics combine(const at::Tensor& rows) {
   return {mean, between.div(at_least_one), count};
 }
 
-// The running variance is the unbiased one. Without values nothing changes.
+// The running variance uses the unbiased variance. If there are no values,
+// nothing changes.
 void update_running(const BatchNormCall& call, const Statistics& all) {
   if (!call.running_mean.defined()) {
     return;
@@ -132,8 +134,8 @@ void update_running(const BatchNormCall& call, const Statistics& all) {
   move(call.running_var, unbiased);
 }
 
-/// Normalizes `input` with given statistics; differentiable, also through the
-/// statistics, which all ranks share.
+/// Normalizes `input` with the given statistics. The gradient also flows
+/// through the statistics, which all ranks share.
 class Normalize : public torch::autograd::Function<Normalize> {
  public:
   static at::Tensor forward(

@@ -73,8 +73,8 @@ void clip_grads_with_norm(
   const at::Tensor factor =
       total_norm.add(1e-6).reciprocal().mul(max_norm).clamp_max(1.0);
   for (const auto& group : by_type(gradient_values(gradients))) {
-    // The factor is copied to each device as a tensor. Reading it as a number
-    // would wait for the device that computed it.
+    // The factor is copied to each device as a tensor, because reading the
+    // factor on the CPU would wait for the device that computed it.
     at::_foreach_mul_(group, factor.to(group.front().device()));
   }
 }

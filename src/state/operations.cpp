@@ -17,7 +17,7 @@ const Group& world() {
 namespace {
 
 // A nest is a tensor or a nested container of tensors; see nest.h. `parts`
-// contains tensor number `index` of each nest.
+// contains tensor number `index` of the nest on each rank.
 void check_can_concatenate(
     const std::vector<at::Tensor>& parts, std::size_t index, std::int64_t dim) {
   const at::Tensor& first = parts.front();

@@ -57,7 +57,8 @@ Backend backend_from_variable(const std::string& name) {
   try {
     return parse_backend(name);
   } catch (const ArgumentError& error) {
-    // The text is "backend `x` is not one of …"; our error names the variable.
+    // The text is "backend `x` is not one of …"; the new error also contains
+    // the name of the variable.
     const std::string_view text = error.what();
     const auto choices = text.substr(text.find(" is not one of ") + 15);
     throw ConfigError(

@@ -179,7 +179,8 @@ StorePtr join_on_port(
     const Topology& topology, const Endpoint& endpoint, milliseconds timeout) {
   constexpr milliseconds kConnect(2000);
   constexpr milliseconds kAnswer(10000);
-  // A TCPStore waits for a listener; another port may already have one.
+  // A TCPStore waits until its server listens, but the server may be listening
+  // on another port.
   connect_to(endpoint, std::min(kConnect, timeout));
   c10d::TCPStoreOptions options;
   options.port = endpoint.port;
@@ -196,9 +197,9 @@ StorePtr join_on_port(
   return report_errors(store, lost_store_text(kServerOfStep));
 }
 
-// Opens the store of a Slurm step on several nodes. Rank 0 need not be on the
-// first node, so the first process on that node is the server. It takes the
-// first free port; the other processes try the ports in turn.
+// Opens the store of a Slurm step on several nodes. Rank 0 may not be on the
+// first node, so the first process on that node is the server. The server uses
+// the first free port, and the other processes try the ports one after another.
 StorePtr open_in_slurm_step(const Topology& topology, milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   const bool is_server =
@@ -208,7 +209,8 @@ StorePtr open_in_slurm_step(const Topology& topology, milliseconds timeout) {
     ports = {static_cast<std::uint16_t>(*topology.main_port)};
   }
   std::string problem;
-  std::string other_step;  // Says more than that a later attempt timed out.
+  std::string other_step;  // More useful than the error of a later attempt that
+                           // timed out.
   do {
     for (const std::uint16_t port : ports) {
       const Endpoint endpoint{false, *topology.main_address, port};
@@ -366,8 +368,8 @@ StorePtr open_store(
   const std::string method = init_method.value_or("env://");
   check_init_method(method);
   const StorePtr store = open_any(topology, method, timeout);
-  // A restarted run, and a process that joins again after
-  // `PartialState::reset`, must not read older keys in the store.
+  // Keys from before a restart, or from before `PartialState::reset`, must not
+  // be read again.
   static std::atomic<int> num_joins = 0;
   return c10::make_intrusive<c10d::PrefixStore>(
       str_cat("accelerate/", topology.restart_count, "/", num_joins++), store);

@@ -11,7 +11,8 @@
 namespace accelerate {
 namespace {
 
-// The names of a launcher's environment variables; null where it has none.
+// The names of a launcher's environment variables; null if the launcher does
+// not set such a variable.
 struct VariableNames {
   Launcher launcher;
   const char* rank;
@@ -453,7 +454,8 @@ class Reader {
 
 bool is_set(const Environment& environment, const VariableNames& names) {
   if (names.launcher == Launcher::slurm) {
-    // In a worker of `accelerate launch`, they describe the launcher.
+    // In a worker of `accelerate launch`, Slurm's variables describe the
+    // launcher.
     if (environment.has("ACCELERATE_LAUNCH_ID")) {
       return false;
     }
@@ -468,8 +470,9 @@ bool is_set(const Environment& environment, const VariableNames& names) {
          environment.get_integer(names.size, 1).value_or(1) > 1;
 }
 
-// `srun --mpi=pmi2` sets the variables of MPICH, too, but only Slurm's own tell
-// on which node a process is. An `mpiexec` in a step has ranks of its own.
+// `srun --mpi=pmi2` sets the variables of MPICH, too, but only Slurm's own
+// variables contain the node of a process. An `mpiexec` inside a step assigns
+// its own ranks.
 bool repeats_slurm(const Environment& environment, const VariableNames& names) {
   const VariableNames& slurm = kVariableNames.back();
   const auto is_same = [&](const char* name, const char* slurm_name) {
@@ -517,8 +520,8 @@ void read_rendezvous_address(
   }
   topology.launcher_serves_store =
       environment.get_flag("TORCHELASTIC_USE_AGENT_STORE").value_or(false);
-  // A launcher inside one of our workers starts a run of its own, whose
-  // processes must not use our store.
+  // A launcher inside a worker of `accelerate launch` starts a separate run,
+  // whose processes must not use the outer launcher's store.
   const auto run = environment.get("ACCELERATE_STORE_RUN");
   if (run && run == environment.get("TORCHELASTIC_RUN_ID") &&
       topology.launcher == Launcher::torchrun) {

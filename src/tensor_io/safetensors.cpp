@@ -20,9 +20,9 @@
 namespace accelerate {
 namespace {
 
-// The alignment of LibTorch's own tensors. The first tensor is aligned to it,
-// and later tensors as far as the sizes before them allow, so that tensors can
-// be used directly in the mapped file.
+// The alignment of LibTorch's own tensors. The first tensor starts at a
+// multiple of this number; later tensors may not. Aligned tensors can be used
+// directly in the mapped file.
 constexpr std::size_t kHeaderAlignment = 64;
 constexpr std::size_t kLengthBytes = 8;
 

@@ -94,7 +94,7 @@ double Accumulation::gradient_factor(const Group& group) const {
     return 1;
   }
   const double sum = total_weight(group, group_weight_);
-  // The reducer has divided by the number of ranks.
+  // Cancels the reducer's division by the number of ranks.
   return sum > 0 ? group.size() / sum : 1;
 }
 
@@ -128,12 +128,12 @@ void Accumulation::load_state_dict(const Json& state) {
   incomplete_ = false;
 }
 
-// Only fixed weights depend on how many micro-steps there will be.
+// Only fixed weights depend on the number of micro-steps in a group.
 std::string Accumulation::incompatibility(const Json& state) const {
   const Json* weighting = state.find("weighting");
   const Json* steps = state.find("num_steps");
   if (weighting == nullptr || steps == nullptr) {
-    return {};  // Saved by a version without these fields.
+    return {};  // The state was saved by a version without these fields.
   }
   const bool fixed = plugin_.weighting == AccumulationWeighting::fixed;
   if (weighting->as_string() == name_of(plugin_.weighting) &&

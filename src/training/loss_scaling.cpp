@@ -70,8 +70,8 @@ bool LossScaling::step_was_skipped() const {
   return scaler_ && scaler_->step_was_skipped();
 }
 
-// With an optimizer from another library, `finish` has already waited. While a
-// CUDA graph is captured, nothing can be read from the device.
+// With an optimizer from another library, `finish` has already waited for the
+// device. While a CUDA graph is captured, nothing can be read from the device.
 std::shared_ptr<const SkipFlag> LossScaling::deferred_skip_flag() const {
   if (!scaler_ || !scaler_->is_enabled() || foreign_optimizer_) {
     return nullptr;

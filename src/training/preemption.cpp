@@ -37,8 +37,8 @@ std::int64_t now_in_nanoseconds() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Slurm sends SIGTERM to every process of a step, and the launcher forwards the
-// one that it gets, so several signals may be one request.
+// Slurm sends SIGTERM to every process of a step, and the launcher forwards its
+// own SIGTERM, so several signals may belong to one request.
 void handle_signal(int signal) {
   requested.store(true, std::memory_order_relaxed);
   if (signal != SIGTERM) {

@@ -52,7 +52,7 @@ class SavedSums {
   std::map<const c10::TensorImpl*, at::Tensor> by_parameter_;
 };
 
-// Empty for a module on the stack or inside another object.
+// Returns an empty optional for a module on the stack or inside another object.
 std::optional<std::weak_ptr<torch::nn::Module>> holder_of(
     torch::nn::Module& module) {
   auto holder = module.weak_from_this();
@@ -132,8 +132,8 @@ void PreparedObjects::add_model(PreparedModel model) {
   }
 }
 
-// A parameter that was added or unfrozen since `prepare` would not be
-// synchronized.
+// Otherwise, a parameter that was added or unfrozen after `prepare` would not
+// be synchronized.
 void PreparedObjects::refresh_models() {
   for (PreparedModel& model : models_) {
     if (model.evaluation_mode) {

@@ -39,7 +39,8 @@ at::Tensor find_in(
   return found != nullptr ? *found : at::Tensor();
 }
 
-// LibTorch's batch norms, and a user's module with the same running statistics.
+// Whether the module is a batch norm of LibTorch, or a user's module with the
+// same running statistics.
 bool is_batch_norm(const nn::Module& module) {
   if (is_one_of<nn::BatchNorm1dImpl, nn::BatchNorm2dImpl, nn::BatchNorm3dImpl>(
           module)) {
@@ -53,7 +54,8 @@ bool is_batch_norm(const nn::Module& module) {
              nn::InstanceNorm3dImpl>(module);
 }
 
-// A module on the stack has no owner; it outlives its forward pass.
+// A module on the stack has no `shared_ptr` owner, but it outlives its forward
+// pass.
 std::function<bool()> training_mode_of(nn::Module& module) {
   const auto weak = module.weak_from_this();
   if (weak.expired()) {

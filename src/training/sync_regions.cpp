@@ -15,7 +15,7 @@ void SyncRegions::end_local_training() {
   --local_trainers_;
 }
 
-// Even without other processes, optimizers have nothing to do before gradient
+// Even with a single process, optimizers must not step before gradient
 // accumulation is complete.
 Sync SyncRegions::next(bool completes_group, bool each_batch) {
   triggered_now_ = std::exchange(triggered_, false);

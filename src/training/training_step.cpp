@@ -29,7 +29,7 @@ void check_loss(const at::Tensor& loss, bool debug) {
         "backward got a loss without an autograd graph",
         "compute it from the model's output, outside of a NoGradGuard");
   }
-  // Reads from the device, so only in debug mode.
+  // Waits for the device, so the check is done only in debug mode.
   if (debug && !std::isfinite(loss.item<double>())) {
     throw ArgumentError(
         str_cat("backward got a loss of ", loss.item<double>()),
@@ -61,7 +61,7 @@ TrainingStep::TrainingStep(const Run& run, const Options& options)
       batch_norms_(run.strategy) {
 }
 
-// Settings stay: accumulation steps, triggers, open regions.
+// Keeps settings: accumulation steps, triggers and open regions.
 void TrainingStep::restart() {
   gradients_ = std::make_shared<GradientState>();
   scaling_ = run_.precision.make_loss_scaling();
@@ -152,7 +152,7 @@ void TrainingStep::finish_group(Sync sync) {
   }
 }
 
-// Gradients that are not averaged over processes have other weights.
+// Gradients that are not averaged over processes need a different factor.
 void TrainingStep::scale_gradients(Sync sync) const {
   const double local = accumulation_.local_gradient_factor();
   const double joint =
@@ -207,9 +207,9 @@ std::shared_ptr<SchedulerContext> TrainingStep::make_scheduler_context() const {
   return context;
 }
 
-// An update makes buffers equal; after it each rank has seen different rows. In
-// local training, all ranks continue with the main process's parameters and the
-// matching buffers.
+// An update makes buffers equal; after the update, each rank processes
+// different rows. In local training, all ranks continue with the parameters of
+// the main process and the matching buffers.
 bool TrainingStep::has_rank_buffers() const {
   const bool are_equal = broadcasts_buffers_ && gradients_->sync_gradients &&
                          !regions_.in_no_sync();

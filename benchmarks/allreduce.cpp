@@ -4,9 +4,9 @@
 //
 //     build/bin/benchmarks/allreduce [--json] [--quick]
 //
-// Each case runs in fresh processes that have both process groups and take
-// turns, so that a busy machine slows down both equally. Also reports the time
-// of a plain copy of the same bytes, and the cost of the consistency check
+// Each case runs in new processes. The two backends run alternately in the same
+// processes, so that a busy machine slows down both equally. Also reports the
+// time of a plain copy of the same bytes, and the cost of the consistency check
 // before a public collective.
 #include <algorithm>
 #include <cstdint>
@@ -107,8 +107,8 @@ class Bench {
         (std::int64_t{2} << 30) / bytes / 20, 5, most));
   }
 
-  // Medians of three bodies that run alternately, forwards and backwards, each
-  // several times in a row and warmed up.
+  // Returns the median times of three functions. The functions run alternately,
+  // in forward and reverse order, each several times in a row after a warm-up.
   template <typename A, typename B, typename C>
   std::tuple<double, double, double> take_turns(
       int repeats, const A& a, const B& b, const C& c) {

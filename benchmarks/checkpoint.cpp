@@ -7,8 +7,8 @@
 //     build/bin/benchmarks/checkpoint {save | load} folder=DIR
 //
 // The first form compares with what the machine can do: `dd` with fsync into
-// the same folder, and one memcpy of the state. The second runs one operation
-// for compare_checkpoint.py, which also runs Hugging Face Accelerate.
+// the same folder, and one memcpy of the state. The second form runs one
+// operation for compare_checkpoint.py, which also runs Hugging Face Accelerate.
 #include <chrono>
 #include <cstdlib>
 #include <cstring>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a dataset in batches and compares our loader with LibTorch's.
+// Reads a dataset in batches and compares this library's loader with LibTorch's
+// loader.
 //
 //     build/bin/benchmarks/data_loader [--json] [--quick]
 //
-// Both read the same shuffled dataset and stack the same tensors. They take
-// turns, so that a busy machine slows down both equally. Times are for
-// one epoch. Also reports how much memory ten epochs add, and how long it takes
-// to resume far into a very large dataset.
+// Both loaders read the same shuffled dataset and stack the same tensors. The
+// loaders run alternately, so that a busy machine slows down both equally.
+// Times are for one epoch. Also reports how much memory ten epochs add, and how
+// long it takes to resume far into a very large dataset.
 #include "accelerate/data_loader.h"
 
 #include <cstdint>

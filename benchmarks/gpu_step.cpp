@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps on one GPU with our AdamW in bf16: the unchanged tutorial loop
-// over models from `transformers`, and a `torch::nn` module inside
-// `accelerator.graph`.
+// Training steps on one GPU with this library's AdamW in bf16: the unchanged
+// tutorial loop over models from `transformers`, and a `torch::nn` module
+// inside `accelerator.graph`.
 //
 //     build/bin/benchmarks/gpu_step [--json] [--profile] [--mode MODE]
 //         [--only TEXT]
@@ -65,8 +65,8 @@ at::TensorOptions numbers() {
   return at::TensorOptions(at::kLong).device(at::kCUDA);
 }
 
-// Returns the same numbers in every process, no matter what was drawn before,
-// so that losses can be compared.
+// Returns the same random numbers in every process, regardless of earlier
+// draws, so that losses can be compared.
 at::Tensor draw(std::int64_t below, at::IntArrayRef sizes) {
   return at::randint(below, sizes, at::detail::createCPUGenerator(7), at::kLong)
       .to(at::kCUDA);
@@ -79,7 +79,7 @@ double seconds_since(Clock::time_point start) {
 struct Workload {
   std::string name;
   std::int64_t units = 0;  // Per step.
-  Batches batches;         // Used in turn.
+  Batches batches;         // Used one after another.
   int warm_up = 5;
   int steps = 40;
 };
@@ -212,7 +212,7 @@ struct Sentences {
   at::Tensor lengths, ids, labels;
 };
 
-// With batches from a data loader, as in a program.
+// Measures steps with batches from a data loader, as in a real program.
 template <typename Make>
 void measure_lengths(const Options& options, const Make& make) {
   const Workload work = {"bert B32 lengths 20-128", 32, {}, 60, 120};

@@ -146,7 +146,8 @@ void measure(
   Training training(maker.make());
   c10::cuda::CUDACachingAllocator::resetPeakStats(0);
   const auto start = Clock::now();
-  // All steps use the capture stream: gradient nodes remember their stream.
+  // All steps use the capture stream, because gradient nodes store the stream
+  // on which they were created.
   const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
   for (int i = 0; i < 3; ++i) {
     training.step();

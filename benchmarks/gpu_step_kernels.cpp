@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory throughput of our kernels: the bytes that each must move divided
-// by its time, compared with a plain copy.
+// The memory throughput of this library's kernels: the bytes that a kernel must
+// move, divided by its time, compared with a plain copy.
 //
 //     build/bin/benchmarks/gpu_step_kernels
 #include <algorithm>

@@ -11,7 +11,8 @@
 
 namespace {
 
-// A kernel belongs to the first entry whose text its name contains.
+// Maps text in a kernel's name to the kind of the kernel. The first matching
+// entry applies.
 const std::vector<std::pair<const char*, const char*>> kKinds = {
     {"adamw", "adamw"},
     {"cross_entropy", "loss"},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast a tokenizer loads and encodes, on one thread or more.
+// Measures how fast a tokenizer is loaded and encodes text, on one or more
+// threads.
 //
 //   build/bin/benchmarks/tokenizer load <tokenizer.json>
 //   build/bin/benchmarks/tokenizer encode <tokenizer.json> <texts>
@@ -37,8 +38,9 @@ double cpu_seconds() {
          static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// The median CPU time over `repeats` runs, which other load on the machine does
-// not affect. More than one thread is measured in wall time.
+// Returns the median time of `repeats` runs. With one thread, this is CPU time,
+// which other load on the machine does not affect; with more threads, it is
+// wall time.
 template <typename Work>
 double seconds_of(int repeats, int threads, Work work) {
   if (threads != 1) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step of a small model: compares the Accelerator and our AdamW with
-// LibTorch's c10d::Reducer over Gloo and torch::optim::AdamW.
+// A training step of a small model: compares the Accelerator and this library's
+// AdamW with LibTorch's c10d::Reducer over Gloo and torch::optim::AdamW.
 //
 //     build/bin/benchmarks/train_step [--json] [--quick]
 //
-// Both models run in the same processes and take turns, step by step. With one
-// process the baseline is a plain LibTorch loop, once with its own AdamW and
-// once with ours: the second ratio is the cost of the Accelerator.
+// Both models run in the same processes and alternate after every step. With
+// one process, the baseline is a plain LibTorch loop, once with LibTorch's
+// AdamW and once with this library's AdamW. The second ratio is the cost of the
+// Accelerator.
 //
-// With two processes it also reports how much longer a backward that averages
-// takes than one that does not (`no_sync`), relative to the backward and to the
-// same all-reduces alone.
+// With two processes, the benchmark also reports how much longer a backward
+// pass with averaging takes than a backward pass in `no_sync`, relative to the
+// backward pass and to the same all-reduces alone.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -154,7 +155,8 @@ class AcceleratorLoop {
     optimizer_.zero_grad();
   }
 
-  /// Seconds of the backward alone, on all processes at once.
+  /// Returns the seconds that the backward pass alone takes while all processes
+  /// run it.
   double backward(bool sync) {
     const at::Tensor loss = loss_of(model_);
     accelerator_.wait_for_everyone();
@@ -180,9 +182,9 @@ struct Options {
   bool quick;
 };
 
-// All orders of the three loops, so that each order occurs equally often: the
-// previous loop leaves a warm cache, and the first one built gets different
-// memory.
+// All orders of the three loops. The order affects the result, because the
+// previous loop leaves a warm cache and the loop that is built first gets
+// different memory. Each order is used equally often.
 constexpr int kOrders[6][3] = {
     {0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}};
 
@@ -208,7 +210,7 @@ void measure(
       [&] { ours->step(); }, [&] { libtorch->step(); }, [&] { plain->step(); }};
   for (const int which : built) {
     builders[which]();
-    seconds_of(5, steps[which]);  // Until the bucket order is final.
+    seconds_of(5, steps[which]);  // Runs until the bucket order is final.
   }
   for (int round = 0; round < rounds; ++round) {
     for (const int which : kOrders[round % 6]) {

@@ -26,7 +26,7 @@ std::string spelling(const ArgOption& option) {
   return "--" + option.name;
 }
 
-// "--a_b,--a-b,-x": both spellings of every name.
+// Returns both spellings of the name and the letter, such as "--a_b,--a-b,-x".
 std::string names_of(const ArgOption& option) {
   std::string names = spelling(option);
   if (option.name.find('_') != std::string::npos) {
@@ -67,7 +67,7 @@ std::vector<std::string> known_flags(const CommandInfo& info) {
   throw ConfigError(str_cat("unknown option `", printable(flag), "`"), hint);
 }
 
-// Turns CLI11's errors into ours.
+// Converts CLI11's errors to `ConfigError`.
 [[noreturn]] void throw_translated(
     const CommandInfo& info, const CLI::ParseError& error) {
   const std::string text = error.what();
@@ -186,7 +186,7 @@ ParsedArgs parse_args(
   parsed.positional = app.remaining();
   parsed.wants_help = parsed.has("help");
   if (!parsed.wants_help) {
-    // CLI11 keeps a `--` separator in front of a program.
+    // CLI11 does not remove a `--` separator in front of a program.
     if (!parsed.positional.empty() && parsed.positional[0] == "--") {
       parsed.positional.erase(parsed.positional.begin());
     }

@@ -62,7 +62,8 @@ std::string both_spellings(const std::string& name) {
 
 // ---------------------------------------------------------------------- bash
 
-// Options with a value; an option means the same in every command.
+// Returns all options with a value, by name. Options with the same name have
+// the same meaning in every command.
 std::map<std::string, ArgOption> valued_options() {
   std::map<std::string, ArgOption> all;
   for (const Command& command : all_commands()) {

@@ -46,7 +46,8 @@ std::string Console::label(
 
 void Console::print(std::string_view text) {
   const int error = write_all(out_, str_cat(printable_lines(text), "\n"));
-  // A reader that has exited, such as `head`, wants no more.
+  // EPIPE means that the reader, such as `head`, has exited, which is not an
+  // error.
   if (error != 0 && error != EPIPE) {
     throw IoError(
         str_cat("cannot write to stdout: ", errno_text(error)),

@@ -22,9 +22,8 @@ struct Report {
 /// The output of the `accelerate` command. Data goes to stdout; messages go to
 /// stderr. Only labels such as `error:` have a color, and only on a terminal.
 ///
-/// Texts may contain names of files and machines, and messages of other
-/// programs, so control characters in them are escaped, except line feeds and
-/// tabs.
+/// Control characters other than line feeds and tabs are escaped, because texts
+/// may contain names of files and machines, and messages from other programs.
 class Console {
  public:
   /// `out` and `err` are descriptors. Disables color if `err` is not a
@@ -35,18 +34,20 @@ class Console {
   /// written, unless the reader of a pipe has exited.
   void print(std::string_view text);
   /// `status`, `warning` and `hint` print a message to stderr. With `--quiet`,
-  /// only `hint` does.
+  /// only `hint` prints.
   void status(std::string_view text);
   void warning(std::string_view text);
   void hint(std::string_view text);
-  /// The text of a report. With `--quiet`, without the title of a warning.
+  /// Returns the text of a report. With `--quiet`, omits the title of a
+  /// warning.
   std::string report_text(const Report& report) const;
   /// Prints `error: …` to stderr and, if the error has a hint, a blank line and
   /// `hint: …`, in one write.
   void error(const Error& error);
   /// Prints text to stderr, even with `--quiet`. Does not add a newline.
   void write_error(std::string_view text);
-  /// Writes text to stderr unchanged, such as control sequences of a menu.
+  /// Writes text to stderr without escaping. Used for the control sequences of
+  /// a menu.
   void write_raw(std::string_view text);
 
   void set_quiet(bool quiet) { quiet_ = quiet; }

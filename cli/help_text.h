@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Help texts, made from the same tables that the parser uses.
+// Help texts, generated from the tables that the parser uses.
 #pragma once
 
 #include <string>

@@ -18,7 +18,8 @@
 namespace accelerate {
 namespace {
 
-// Commands of Hugging Face Accelerate for features that we do not support.
+// Commands of Hugging Face Accelerate for features that this library does not
+// support.
 constexpr const char* kUnsupported[][2] = {
     {"merge-weights", "FSDP"},
     {"to-fsdp2", "FSDP"},

@@ -15,7 +15,8 @@
 namespace accelerate {
 namespace {
 
-// Reads keys one by one without echo, for its lifetime. Ctrl-C still works.
+// While an object of this class exists, the terminal delivers keys one by one
+// without echo. Ctrl-C still works.
 class RawInput {
  public:
   RawInput() {
@@ -99,7 +100,7 @@ std::string Prompt::ask(
       parse(answer);
       return answer;
     } catch (const Error& error) {
-      // At the end of input there is no other answer.
+      // After the end of input, asking again would not help.
       if (!line) {
         throw;
       }
@@ -150,7 +151,7 @@ std::string Prompt::choose_by_keys(
     }
     char move = *key;
     if (move == '\x1b' && has_more_input()) {
-      (void)read_byte();  // `[` or `O`.
+      (void)read_byte();  // Skips `[` or `O` of the escape sequence.
       const auto arrow = read_byte();
       move = !arrow ? '\0' : *arrow == 'A' ? 'k' : *arrow == 'B' ? 'j' : '\0';
     }

@@ -13,23 +13,23 @@ namespace accelerate {
 
 /// Asks questions on stderr and reads answers from stdin. On a terminal,
 /// choices are shown as a menu that the user navigates with the arrow keys;
-/// after a selection, the menu is replaced by the answer. Every other answer,
-/// and every answer that comes through a pipe, is one line of input. After the
-/// end of input, every question gets its default answer.
+/// after a selection, the menu is replaced by the answer. All other answers,
+/// and all answers from a pipe, are one line of input. After the end of input,
+/// each question gets its default answer.
 class Prompt {
  public:
   explicit Prompt(Console& console);
 
   /// Repeats `question` until `parse` accepts the answer, and returns the
   /// answer. `parse` rejects an answer by throwing an `Error`, which is
-  /// printed; after the end of input, that error propagates instead. An empty
-  /// line means `default_answer`.
+  /// printed; after the end of input, the error is thrown to the caller
+  /// instead. An empty line selects `default_answer`.
   std::string ask(
       const std::string& question,
       const std::string& default_answer,
       const std::function<void(const std::string&)>& parse);
 
-  /// Asks the user to choose one of `choices`, and returns the chosen one.
+  /// Asks the user to choose one of `choices`, and returns the choice.
   std::string choose(
       const std::string& question,
       const std::vector<std::string>& choices,

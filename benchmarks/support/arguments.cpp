@@ -16,7 +16,7 @@ bool is_flag(std::string_view word) {
   return word.starts_with("-");
 }
 
-// `folder=` of `folder=DIR`; otherwise the whole argument.
+// Returns `folder=` for `folder=DIR`, and any other argument unchanged.
 std::string_view name_in(std::string_view word) {
   const auto end = word.find('=');
   return end == word.npos ? word : word.substr(0, end + 1);
@@ -36,7 +36,7 @@ std::set<std::string_view> names_in(std::string_view text) {
   return names;
 }
 
-// The first paragraph: the command lines.
+// Returns the first paragraph of the usage, which contains the command lines.
 std::string_view command_lines(std::string_view text) {
   return text.substr(0, text.find("\n\n"));
 }

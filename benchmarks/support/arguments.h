@@ -14,7 +14,7 @@ namespace accelerate::benchmarks {
 struct Usage {
   const char* text;
   /// Whether the benchmark accepts positional arguments, such as paths. The
-  /// benchmark must check these itself.
+  /// benchmark must check positional arguments itself.
   bool takes_positional = false;
 };
 

@@ -75,7 +75,8 @@ std::uintmax_t bytes_in(const fs::path& folder) {
   return bytes;
 }
 
-// A save or a removal that was killed, or one that is running now.
+// Prints temporary folders, which belong to a save or removal that was killed
+// or is still running.
 void print_temporary_folders(const fs::path& parent, Console& console) {
   for (const fs::path& folder : temporary_folders(parent)) {
     console.status(str_cat(
@@ -287,8 +288,8 @@ int prune(const ParsedArgs& arguments, CommandContext& context) {
   for (const std::string& problem : cleanup.problems) {
     context.console.warning(problem);
   }
-  // Only checkpoints with correct checksums count as kept, so that the last
-  // good one stays.
+  // Only checkpoints with correct checksums are counted for `keep`, so that the
+  // last undamaged checkpoint is not removed.
   auto removed =
       prune_checkpoints(folder, {.keep = std::stoul(*text), .checksums = true});
   for (const std::string& name : cleanup.removed) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate config`: detects what it can, and asks for the rest.
+// `accelerate config`: detects some settings and asks for the others.
 #include "cli/commands/config.h"
 
 #include <filesystem>
@@ -195,7 +195,8 @@ void write_files(const Settings& settings, const std::filesystem::path& path) {
   const std::string cpp_text = cpp_file_text(settings);
   const auto cpp_path = cpp_config_path(path);
   if (!cpp_text.empty()) {
-    // Others may not write to it: it can name a compiler.
+    // Other users must not be able to change this file, because it can contain
+    // the path of a compiler.
     write_file(cpp_path, cpp_text, 0644);
   } else {
     std::filesystem::remove(cpp_path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate env`: the information a bug report needs.
+// `accelerate env`: prints the information for a bug report.
 #include "cli/commands/env.h"
 
 #include <filesystem>
@@ -25,7 +25,8 @@ Json gpus_json(const Hardware& hardware) {
   return gpus;
 }
 
-// The unparsed file: a report must show it even if it is malformed.
+// Returns the file unparsed, because a bug report must contain a malformed
+// file, too.
 Json config_json(const ParsedArgs& arguments, const Environment& environment) {
   const auto argument = arguments.get("config_file");
   const std::filesystem::path path = argument
@@ -40,7 +41,7 @@ Json config_json(const ParsedArgs& arguments, const Environment& environment) {
   return result;
 }
 
-// Only variables that affect training; others may be secret.
+// Returns only variables that affect training, because others may be secret.
 Json variables_json(const Environment& environment) {
   Json result = Json::object();
   for (const auto& [name, value] : environment.variables()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate estimate-memory`: the memory a model needs, computed from its
-// shapes.
+// `accelerate estimate-memory`: prints the memory that a model needs, computed
+// from the shapes of its weights.
 #include "cli/commands/estimate_memory.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 struct Type {
   const char* name;
   double bytes;
-  bool trains;  // Integers have no gradients.
+  bool trains;  // Whether the type can be trained; integers have no gradients.
 };
 constexpr Type kTypes[] = {
     {"float32", 4, true},

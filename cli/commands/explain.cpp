@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `accelerate explain`: the value of every setting, where it came from, and the
+// `accelerate explain`: prints the value and origin of every setting, and the
 // command and environment of each worker.
 #include "cli/commands/explain.h"
 
@@ -17,8 +17,8 @@ namespace {
 constexpr const char* kFreePort = "<free port>";
 
 // The machines use the main port; the program gets the next port, if it is
-// free. In a Slurm step, machine 0 chooses both. It reaches its store through a
-// Unix socket.
+// free. In a Slurm step, machine 0 chooses both ports. The workers on machine 0
+// reach the store through a Unix socket.
 void set_machine_values(const LaunchPlan& plan, Generation& generation) {
   const MainAddress main = main_address(plan.settings, plan.environment);
   const std::uint16_t port = main.program_port();

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder under a temporary name, until it is complete.
+/// A folder that has a temporary name until it is complete.
 class PartialDirectory {
  public:
   explicit PartialDirectory(const fs::path& out) : out_(without_slash(out)) {

@@ -6,8 +6,8 @@
 namespace accelerate {
 
 /// `accelerate checkpoint export DIR OUT`: exports the first model in the
-/// checkpoint DIR to the new folder OUT, in Hugging Face's format. OUT is
-/// complete as soon as it exists.
+/// checkpoint DIR to the new folder OUT, in Hugging Face's format. OUT appears
+/// only when all of its files are complete.
 int export_checkpoint(const ParsedArgs& arguments, CommandContext& context);
 
 }  // namespace accelerate

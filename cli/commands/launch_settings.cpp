@@ -19,7 +19,7 @@ std::vector<ArgOption> launch_options() {
 
 namespace {
 
-// `--cpu` replaces what a configuration file says about devices. Hugging Face
+// `--cpu` overrides all device settings in a configuration file. Hugging Face
 // Accelerate ignores the whole default file instead.
 void forget_devices(Settings& settings) {
   const Settings defaults;

@@ -17,7 +17,8 @@ std::vector<ArgOption> launch_options();
 struct LaunchSettings {
   Settings settings;  ///< Completed by `complete_settings`.
   Hardware hardware;
-  std::vector<std::filesystem::path> files;  ///< The configuration files read.
+  std::vector<std::filesystem::path>
+      files;  ///< The configuration files that were read.
 };
 
 /// Applies configuration files, environment variables and flags, in that order.

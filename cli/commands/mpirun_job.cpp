@@ -14,7 +14,7 @@
 namespace accelerate {
 namespace {
 
-// Rejects flags for tasks that `mpirun` does itself. Only flags are rejected: a
+// Rejects flags for tasks that `mpirun` performs. Only flags are rejected: a
 // configuration file may contain these settings for other launches.
 void check_launcher_flags(const Settings& settings) {
   for (const char* name :
@@ -37,7 +37,8 @@ void check_launcher_flags(const Settings& settings) {
   }
 }
 
-// The worker variables that are not specific to our store or to a rank.
+// Returns the worker variables that are specific neither to the launcher's
+// store nor to a rank.
 std::map<std::string, std::string> shared_variables(const LaunchPlan& plan) {
   const Settings& settings = plan.settings;
   Generation generation;

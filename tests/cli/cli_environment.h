@@ -30,7 +30,7 @@ class CliTest : public testing::Test {
     };
   }
 
-  /// A shell command.
+  /// Returns the options to run a shell command.
   CommandOptions shell(const std::string& line) const {
     CommandOptions options;
     options.argv = {"/bin/sh", "-c", line};

@@ -19,8 +19,8 @@ struct GoldenData {
   }
 };
 
-/// One rank: a model, AdamW, a scheduler, a shuffled loader and a registered
-/// value.
+/// One rank of the run, with a model, AdamW, a scheduler, a shuffled loader and
+/// a registered value.
 class GoldenRun {
  public:
   GoldenRun(PartialState state, const std::filesystem::path& folder)
@@ -42,7 +42,8 @@ class GoldenRun {
     accelerator.register_for_checkpointing(*this);
   }
 
-  /// Trains that many micro-steps of the first epoch; saves after each.
+  /// Trains for `micro_steps` micro-steps of the first epoch and saves a
+  /// checkpoint after each micro-step.
   void train(int micro_steps) {
     for (auto& batch : loader) {
       auto region = accelerator.accumulate();

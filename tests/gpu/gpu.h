@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of the GPU tests.
+// Helpers for the GPU tests.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ inline c10::Device gpu() {
   return c10::Device(c10::kCUDA, 0);
 }
 
-/// The state of a single process on a device.
+/// Returns the state of a single process on a device.
 inline PartialState single_process_on(c10::Device device) {
   if (!device.is_cpu()) {
     cuda_backend().use_device(device.index());
@@ -36,7 +36,8 @@ inline PartialState single_process_on(c10::Device device) {
   return PartialState(Group(), device);
 }
 
-/// A single process that uses the path of several: NCCL, buckets, hooks.
+/// Returns the state of a single process that uses the code for several
+/// processes: NCCL, buckets and hooks.
 inline PartialState single_process_over_nccl() {
   cuda_backend().use_device(0);
   GroupOptions options;
@@ -55,7 +56,7 @@ class SyncCounter {
   ~SyncCounter();
 
   int count() const;
-  /// The names of the synchronising calls.
+  /// The names of the CUDA calls that waited.
   std::vector<std::string> calls() const;
 };
 

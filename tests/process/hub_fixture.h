@@ -58,7 +58,7 @@ class Hub : public testing::Test {
     return hub_options.cache / "models--org--model";
   }
 
-  /// The environment of a child process that downloads.
+  /// Returns the environment for a child process that downloads files.
   std::map<std::string, std::string> environment() const {
     return {
         {"HF_HUB_CACHE", hub_options.cache.string()},
@@ -69,7 +69,7 @@ class Hub : public testing::Test {
   static void expect_model(const fs::path& path) {
     const accelerate::TemporaryDirectory reader;
     EXPECT_EQ(reader.read(path / "config.json"), "{\"model_type\": \"bert\"}");
-    // EXPECT_EQ would print 100 000 bytes.
+    // EXPECT_EQ would print 100 000 bytes on failure.
     EXPECT_TRUE(
         reader.read(path / "model.safetensors") ==
         accelerate::test::large_file("model.safetensors", kSize));

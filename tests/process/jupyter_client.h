@@ -24,7 +24,7 @@ struct CellResult {
   /// The contents of `display_data` and `update_display_data` messages, with
   /// their types as `type`.
   std::vector<Json> displays;
-  /// The content of the `error` message; null if there was none.
+  /// The content of the `error` message; null if there was no such message.
   Json error;
 };
 
@@ -36,7 +36,7 @@ class JupyterClient {
   JupyterClient& operator=(const JupyterClient&) = delete;
   ~JupyterClient();
 
-  /// Waits throw after this time.
+  /// The time after which a wait throws.
   std::chrono::seconds timeout{280};
 
   pid_t kernel() const { return kernel_; }
@@ -44,7 +44,7 @@ class JupyterClient {
 
   Json ask(const std::string& type, Json content, bool control = false);
   CellResult run(const std::string& code);
-  /// Sends a cell without waiting; `finish` waits.
+  /// Sends a cell without waiting for the reply; `finish` waits for it.
   void begin(const std::string& code);
   CellResult finish();
   /// Waits until the running cell has printed `text`; returns all of its output
@@ -53,7 +53,8 @@ class JupyterClient {
   /// Sends a request signed with a wrong key.
   void send_forged(const std::string& code);
   bool heartbeat();
-  /// Waits for the kernel to exit; returns its status.
+  /// Waits for the kernel to exit. Returns its status, or nothing after
+  /// `limit`.
   std::optional<int> wait_for_exit(std::chrono::seconds limit);
 
  private:

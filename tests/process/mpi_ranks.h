@@ -19,7 +19,8 @@ struct Outcome {
   std::string output;
 };
 
-/// Runs a program under mpirun; `timeout` stops a hanging one with status 124.
+/// Runs a program under mpirun. A program that runs longer than `limit_s`
+/// seconds is stopped, and the exit code is 124.
 inline Outcome run_ranks(
     int ranks, const std::string& program, int limit_s = 60) {
   const std::string command =

@@ -13,7 +13,7 @@ namespace accelerate {
 
 using c10d::ReduceOp;
 
-/// The group of all ranks, created before the tests.
+/// The process group of all ranks, created before the tests.
 extern BackendPtr world;
 
 inline int rank() {
@@ -28,7 +28,8 @@ const std::vector<at::ScalarType>& all_types();
 const std::vector<ReduceOp::RedOpType>& all_ops();
 bool is_supported(ReduceOp::RedOpType op, at::ScalarType type);
 
-/// The expected result of a reduction, from a plain loop over ranks.
+/// Returns the expected result of a reduction, computed by a plain loop over
+/// ranks.
 at::Tensor reduced(
     ReduceOp::RedOpType op,
     int ranks,

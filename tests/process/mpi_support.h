@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks, backends and inputs of tests under mpirun.
+// Ranks, backends and inputs for tests under mpirun.
 #pragma once
 
 #include <atomic>
@@ -48,7 +48,7 @@ inline BackendPtr new_group(
       create_plugin_transport("mpi", options), "mpi", aborted);
 }
 
-/// The input of `rank`; every rank can compute it.
+/// Returns the input of `rank`, which every rank can compute.
 inline at::Tensor input_of(
     int rank, at::IntArrayRef shape, at::ScalarType type, int salt = 0) {
   const auto seed = static_cast<std::uint64_t>(salt) * 1000003 +

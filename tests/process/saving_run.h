@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run that saves, in a child process of the test.
+// A training run that saves checkpoints, in a child process of the test.
 #pragma once
 
 #include <csignal>
@@ -24,23 +24,23 @@ namespace accelerate {
 
 namespace fs = std::filesystem;
 
-/// The options of a run that saves.
+/// The options of a training run that saves checkpoints.
 struct SaveCase {
   int total_limit;
-  int earlier;  ///< number of successful saves before
+  int earlier;  ///< number of earlier successful saves
   bool blocking;
   std::int64_t width = 3;
-  /// Always saves under the same name, replacing the last one.
+  /// Whether each save has the same name and replaces the previous checkpoint.
   bool replaces = false;
-  /// Simulates a file system without `renameat2` flags.
+  /// Whether to simulate a file system without `renameat2` flags.
   bool without_flags = false;
-  /// Splits writes, as the system may.
+  /// Whether to split writes, as the system may do.
   bool partial_writes = false;
-  /// A hook adds its own files.
+  /// Whether a hook adds its own files.
   bool hooks = false;
 };
 
-/// One process that trains a little and saves.
+/// Trains for a few steps in one process and saves checkpoints.
 class SavingRun {
  public:
   SavingRun(const fs::path& folder, const SaveCase& save_case)
@@ -103,7 +103,8 @@ class SavingRun {
   std::optional<Region> hook_;
 };
 
-/// Runs `body` in a child process; returns its status as from `waitpid`.
+/// Runs `body` in a child process. Returns the child's status in the format of
+/// `waitpid`.
 inline int in_child(const std::function<int()>& body) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
@@ -130,7 +131,7 @@ inline int code_of(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/// The steps of all undamaged checkpoints, with every byte compared.
+/// Returns the steps of all undamaged checkpoints. Compares every byte.
 inline std::vector<std::int64_t> undamaged_steps(const fs::path& folder) {
   std::vector<std::int64_t> steps;
   if (!fs::exists(folder / "checkpoints")) {

@@ -39,10 +39,10 @@ void split_writes();
 /// Makes removals of paths that contain `part` fail with EPERM from now on.
 void protect_path(std::string part);
 
-/// Records calls from now on, as "fsync manifest.json": the name of the call
-/// and the last part of the path, which is "tmp" for a temporary folder.
-/// "close" is the close of a written file, "direct" a write that bypasses the
-/// cache.
+/// Records calls from now on. An entry such as "fsync manifest.json" contains
+/// the name of the call and the last part of the path, which is "tmp" for a
+/// temporary folder. "close" stands for closing a written file, and "direct"
+/// for a write that bypasses the cache.
 void record_calls();
 std::vector<std::string> recorded_calls();
 

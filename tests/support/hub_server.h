@@ -19,8 +19,8 @@ class HubServer {
   static constexpr const char* kCommit =
       "0123456789abcdef0123456789abcdef01234567";
 
-  /// The fields of `scenario` override those of the default scenario, a model
-  /// with four files. The requests are logged in `folder`.
+  /// The fields of `scenario` override the fields of the default scenario,
+  /// which is a model with four files. The requests are logged in `folder`.
   HubServer(const std::filesystem::path& folder, const Json& scenario);
   HubServer(const HubServer&) = delete;
   HubServer& operator=(const HubServer&) = delete;

@@ -41,8 +41,8 @@ inline TensorRange range_of(
       .values = whole.reshape({-1}).slice(0, first, last)};
 }
 
-/// Part `part` of `parts` of each tensor; some parts of small tensors are
-/// empty.
+/// Divides each tensor into `parts` parts and returns part number `part` of
+/// each. Some parts of small tensors are empty.
 inline std::vector<TensorRange> equal_parts(
     const TensorMap& state, const int part, const int parts) {
   std::vector<TensorRange> ranges;
@@ -56,7 +56,8 @@ inline std::vector<TensorRange> equal_parts(
   return ranges;
 }
 
-/// Requests part `part` of `parts` of each tensor.
+/// Divides each saved tensor into `parts` parts and requests part number `part`
+/// of each.
 inline std::vector<RangeRequest> request_parts(
     const std::map<std::string, TensorType>& saved, int part, int parts) {
   std::vector<RangeRequest> requests;
@@ -68,7 +69,7 @@ inline std::vector<RangeRequest> request_parts(
   return requests;
 }
 
-/// What a rank with these ranges in `optimizer` saves.
+/// Returns the contents that a rank with these ranges in `optimizer` saves.
 inline CheckpointContents contents_of(
     const Group& group, std::vector<TensorRange> ranges) {
   CheckpointContents contents;

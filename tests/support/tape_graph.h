@@ -24,7 +24,7 @@ class TapeGraph : public DeviceGraph {
 
   /// Whether this thread is inside a `capture`.
   static bool is_capturing();
-  /// How many graphs exist now.
+  /// The number of graphs that exist now.
   static int count();
 
   struct Tape;

@@ -121,9 +121,9 @@ struct SingleProcessTraining {
   int ranks = 1;
   int micro_batches = 1;
   int steps = 6;
-  /// True: one forward pass processes all rows of an update. False: the rows of
-  /// each rank are processed separately, and the gradients are summed in the
-  /// same order as in distributed training.
+  /// If true, one forward pass processes all rows of an update. If false, the
+  /// rows of each rank are processed separately, and the gradients are summed
+  /// in the same order as in distributed training.
   bool one_forward = true;
   /// Whether the forward pass runs in bf16 mixed precision.
   bool bf16 = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fused blocks compared with plain LibTorch ops: the error against fp64 may be
-// twice the error of the same ops in bf16, for the result and each gradient.
+// Compares fused blocks with plain LibTorch operators. For the result and each
+// gradient, the error of a fused block may be up to twice the error of the
+// plain operators in bf16. Errors are relative to fp64.
 #pragma once
 
 #include <cmath>
@@ -33,7 +34,7 @@ inline double error_of(const at::Tensor& actual, const at::Tensor& expected) {
 
 struct Outcome {
   at::Tensor y;
-  Tensors gradients;  // Of x, then of each parameter.
+  Tensors gradients;  // The gradient of x, then of each parameter.
 };
 
 inline Outcome run(
@@ -60,8 +61,8 @@ inline Outcome run(
   return outcome;
 }
 
-// `plain` in fp64 is the reference, in bf16 the baseline. `fused` has fp32
-// parameters and gets x in fp32, with values that bf16 can represent.
+// Runs `plain` in fp64 as the reference and in bf16 as the baseline. `fused`
+// gets fp32 parameters and x in fp32, with values that bf16 can represent.
 inline void compare(
     const Compute& plain,
     const Compute& fused,
@@ -77,7 +78,8 @@ inline void compare(
                         const at::Tensor& plain_value,
                         const at::Tensor& exact) {
     if (exact.norm().item<double>() < 1e-9) {
-      return;  // The bias of keys: its gradient is zero except for rounding.
+      return;  // The bias of the keys, whose gradient is zero except for
+               // rounding.
     }
     const double fused_error = error_of(fused_value, exact);
     const double plain_error = error_of(plain_value, exact);
@@ -110,7 +112,7 @@ inline at::Tensor heads_of(const at::Tensor& x, std::int64_t heads) {
   return x.view({x.size(0), x.size(1), heads, -1}).transpose(1, 2);
 }
 
-// Attention in separate ops, so that it runs in fp64.
+// Computes attention with separate operators, which also run in fp64.
 inline at::Tensor attend(
     const at::Tensor& q,
     const at::Tensor& k,
@@ -122,7 +124,8 @@ inline at::Tensor attend(
     scores = scores.to(at::kFloat);
   }
   if (allowed.defined()) {
-    // Added, so that a token that may attend to nothing attends to everything.
+    // A finite bias: a token that may not attend to any token then attends to
+    // all tokens.
     scores = scores + allowed.logical_not().to(scores.scalar_type()) * -30000.0;
   }
   const auto weights = at::softmax(scores, -1).to(v.scalar_type());
@@ -201,8 +204,8 @@ inline const std::vector<std::string> kEncoderNames = {
     "norm2.w",
     "norm2.b"};
 
-// 0 where a token may be attended to. An expanded view or, like masks of long
-// sequences, with a row for each query.
+// Returns the mask as a bias, which is 0 where a token may be attended to: an
+// expanded view or, as for long sequences, a tensor with a row for each query.
 inline at::Tensor as_bias(
     const at::Tensor& allowed_B11T, std::int64_t tokens, bool has_rows) {
   const auto bias = at::where(

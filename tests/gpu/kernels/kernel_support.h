@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of the kernel tests: tensors as pointers, and errors against a
+// Helpers for the kernel tests: pointers to tensors, and errors relative to a
 // reference in fp64.
 #pragma once
 
@@ -41,7 +41,8 @@ inline at::Tensor random(
   return at::randn(sizes, on_gpu()).to(type);
 }
 
-/// Filled with nan, which no result may keep.
+/// Returns a tensor filled with NaN. A kernel must overwrite all of its
+/// elements.
 inline at::Tensor poisoned(
     at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
   return at::full(sizes, NAN, on_gpu(type));
@@ -54,7 +55,7 @@ inline void* bytes(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.data_ptr() : nullptr;
 }
 
-/// ‖actual - expected‖ / ‖expected‖; nan stays nan.
+/// Returns ‖actual - expected‖ / ‖expected‖; NaN if `actual` contains NaN.
 inline double error_of(const at::Tensor& actual, const at::Tensor& expected) {
   const auto difference =
       (actual.to(at::kDouble) - expected.to(at::kDouble)).norm();
@@ -62,24 +63,23 @@ inline double error_of(const at::Tensor& actual, const at::Tensor& expected) {
   return difference.item<double>() / (norm > 0 ? norm : 1.0);
 }
 
-/// Half the relative distance between neighbouring values of a type: the
-/// largest relative rounding error.
+/// Returns the largest relative rounding error of a type, which is half the
+/// relative distance between adjacent values.
 inline double rounding_of(at::ScalarType type) {
   return type == at::kBFloat16 ? 0x1p-8 : type == at::kHalf ? 0x1p-11 : 0x1p-24;
 }
 
-/// The allowed relative error of a result that is computed in fp32 with some
-/// twenty roundings and rounded once more to be stored. For many values the
-/// root mean square counts: the mean square of a rounding error is a third of
-/// the square of its maximum.
+/// Returns the allowed relative error of a result that is computed in fp32 with
+/// about twenty roundings and then rounded to `type`. For many values, uses the
+/// root mean square of the last rounding error, which is 1/√3 of its maximum.
 inline double bound_of(at::ScalarType type, std::int64_t values = 1) {
   const double stored = rounding_of(type) / (values < 256 ? 1.0 : std::sqrt(3));
   return stored + 20 * rounding_of(at::kFloat);
 }
 
-/// The allowed error of a column-wise sum in fp32: the roundings of the terms
-/// and of each level of a tree of partial sums, relative to the sum without
-/// cancellation.
+/// Returns the allowed relative error of a column-wise sum in fp32. Counts one
+/// rounding for each term and for each level of a tree of partial sums; each is
+/// relative to the sum of the absolute values.
 inline double sum_bound(const at::Tensor& terms64) {
   const double rows = static_cast<double>(terms64.size(0));
   const double levels = 20 + std::sqrt(rows);

@@ -5,8 +5,8 @@
 
 namespace transformers {
 
-/// The CUDA backend without its fused blocks. While the object exists, models
-/// that are prepared choose the reference path, and so do optimizers.
+/// The CUDA backend without its fused blocks. Models that are prepared while
+/// this object exists use the reference path, and so do optimizers.
 class ReferencePathOnly : public accelerate::DeviceBackend {
  public:
   ReferencePathOnly() { accelerate::register_device_backend(c10::kCUDA, this); }

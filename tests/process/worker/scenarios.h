@@ -15,7 +15,7 @@ namespace accelerate {
 /// [shm|gloo|network|auto] [timeout in ms] [warn_after in ms] [argument]`.
 ///
 /// `network` is Gloo between ranks that do not try to share memory, as if each
-/// had its own machine.
+/// rank ran on its own machine.
 struct WorkerOptions {
   std::string scenario;
   GroupOptions group;

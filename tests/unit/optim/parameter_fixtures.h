@@ -12,7 +12,8 @@ namespace accelerate {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// Returns parameters of several shapes and layouts, the same at each call.
+/// Returns parameters of several shapes and layouts. Each call returns the same
+/// values.
 inline Tensors make_parameters(at::ScalarType type = at::kFloat) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(7);
   Tensors parameters;
@@ -24,12 +25,14 @@ inline Tensors make_parameters(at::ScalarType type = at::kFloat) {
   add(at::randn({}, generator));
   add(at::randn({4, 6}, generator).t());  // Dense, but not row-major.
   add(at::randn({0, 3}, generator));
-  add(at::randn({2, 1030}, generator));  // More than a vector register holds.
+  add(at::randn(
+      {2, 1030}, generator));  // More elements than a vector register.
   return parameters;
 }
 
-/// Sets the gradients of step `step`. About every seventh is missing. All are
-/// row-major, whatever the layout of the parameter.
+/// Sets the gradients for step number `step`. About one gradient in seven is
+/// missing. All gradients are row-major, regardless of the layout of the
+/// parameter.
 inline void set_gradients(Tensors& parameters, int step) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(
       static_cast<std::uint64_t>(1000 + step));
@@ -41,7 +44,8 @@ inline void set_gradients(Tensors& parameters, int step) {
   }
 }
 
-/// Returns the largest difference, relative to the largest value of its tensor.
+/// Returns the largest difference between corresponding elements, relative to
+/// the largest element of the tensor.
 inline double largest_difference(const Tensors& a, const Tensors& b) {
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures our training steps and Hugging Face Accelerate's, one after the other
-# on one GPU.
+# Measures training steps of this library and of Hugging Face Accelerate, one
+# after the other on one GPU.
 #
 #   benchmarks/compare_gpu.sh [-b <gpu_step>] [-o <text>] \
 #     [-m "<modes>"] [-c <text>] <Python script>...
@@ -39,7 +39,8 @@ lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 "$binary" --json ${only:+--only "$only"} | tee >(cat >&2) >>"$lines"
 for script in "$@"; do
-  # Each mode runs in its own process: what one mode compiled slows the next.
+  # Each mode runs in its own process, because code that one mode has compiled
+  # slows down the next mode.
   for mode in $modes; do
     which=$only
     if [ "$mode" != eager ]; then which=${only_compiled:-$only}; fi

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What other projects can use: the public headers and the CMake package
-# `accelerate` that `make install` writes.
+# Installs the parts that other projects can use: the public headers and the
+# CMake package `accelerate`.
 
 # Makes a library public: its users get its headers, C++20 and LibTorch.
 #   accelerate_publish(<target> HEADERS <folder under include/>)
@@ -31,10 +31,10 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/accelerate)
 
-# Installed files find each other by relative paths, so the folder can be
-# moved; LibTorch must stay where it is. The build tree has the same layout and
-# uses the same paths: otherwise CMake would pad the paths of the build tree with
-# empty elements, which the loader looks up in the current folder.
+# Installed files find each other by relative paths, so the folder can be moved;
+# LibTorch must stay where it is. The build tree has the same layout and uses
+# the same paths. Otherwise, CMake would add empty elements to the paths of the
+# build tree, for which the dynamic loader searches the current folder.
 foreach(_library IN ITEMS accelerate accelerate_libtransformers accelerate_mpi
     accelerate_cuda)
   if(TARGET ${_library})

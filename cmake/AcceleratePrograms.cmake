@@ -100,8 +100,8 @@ function(accelerate_add_example name)
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/examples)
   if(ACCELERATE_TESTS)
     add_test(NAME examples/${name} COMMAND ${target} ${arg_ARGS})
-    # One thread, like each of two launched processes on two cores: tests run
-    # in parallel, and more threads would compete for the cores.
+    # One thread, because tests run in parallel and more threads would compete
+    # for the cores.
     set_tests_properties(examples/${name} PROPERTIES
       LABELS examples TIMEOUT ${arg_TIMEOUT} ENVIRONMENT OMP_NUM_THREADS=1)
   endif()
@@ -143,8 +143,8 @@ function(accelerate_add_test_program suite name)
   accelerate_join_suite(${name} ${suite})
 endfunction()
 
-# `accelerate_tests_<suite>` builds what one suite needs. The sanitizer presets
-# build only that.
+# The target `accelerate_tests_<suite>` builds all programs that one suite
+# needs. The sanitizer presets build only such targets.
 function(accelerate_join_suite target suite)
   if(NOT TARGET accelerate_tests_${suite})
     add_custom_target(accelerate_tests_${suite})

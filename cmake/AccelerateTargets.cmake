@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # How every target of the project is built: flags, precompiled headers, layers.
 
-# The compiler flags for our own code: warnings and sanitizers.
+# The compiler flags for the code of this project: warnings and sanitizers.
 add_library(accelerate_flags INTERFACE)
 target_compile_features(accelerate_flags INTERFACE cxx_std_20)
 target_compile_options(accelerate_flags INTERFACE
   # For libraries and programs, so that both can share a precompiled header.
   -fPIC
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-  # LibTorch's logging macros use `##__VA_ARGS__`, which -Wpedantic reports in
-  # our code.
+  # LibTorch's logging macros use `##__VA_ARGS__`, for which -Wpedantic prints
+  # warnings in code that uses the macros.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-zero-variadic-macro-arguments>
   # Keeps the path of the source tree out of messages and installed files.
   -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
@@ -52,8 +52,8 @@ foreach(_pch IN ITEMS tensor comm nn)
     PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch/${_pch}.h)
 endforeach()
 
-# Gives a target our flags, the private include folder and, with PCH, a
-# precompiled header and LibTorch.
+# Gives a target the project's flags, the private include folder and, with PCH,
+# a precompiled header and LibTorch.
 #   accelerate_set_target_defaults(<target> [PCH tensor|comm|nn])
 function(accelerate_set_target_defaults target)
   cmake_parse_arguments(arg "" "PCH" "" ${ARGN})

@@ -4,13 +4,13 @@
 # `find_package(Torch)` is not used: in a CUDA wheel it enables the CUDA
 # language and fails without a toolkit, although CPU code needs neither.
 #
-# Input:   TORCH_DIR  the folder that holds `include/` and `lib/`
+# Input:   TORCH_DIR  the folder that contains `include/` and `lib/`
 #          (default: .deps/python/torch in the source tree)
 # Targets: LibTorch::c10, LibTorch::torch_cpu, and, if LibTorch has them,
 #          LibTorch::c10_cuda and LibTorch::torch_cuda
 #
-# The targets are global, so that a project that adds ours with
-# `add_subdirectory` can link to them too.
+# The targets are global, so that a project that adds this one with
+# `add_subdirectory` can link to the targets, too.
 
 if(NOT TORCH_DIR AND DEFINED ENV{TORCH_DIR})
   set(TORCH_DIR $ENV{TORCH_DIR})

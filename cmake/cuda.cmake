@@ -72,9 +72,10 @@ list(APPEND _cuda_flags
   "-DACCELERATE_KERNEL_ARCHITECTURES=\"${_cuda_architectures}\"")
 set(ACCELERATE_NVCC_FLAGS "${_cuda_flags}" CACHE INTERNAL "")
 
-# Adds a static library of kernels: `.cu` files, plain CUDA without ATen.
-# Custom commands compile them, not CMake's CUDA language: enabling it links a
-# test program with nvcc, which rejects the linker flags in our presets.
+# Adds a static library of kernels: `.cu` files, plain CUDA without ATen. Custom
+# commands compile the files. CMake's CUDA language is not used, because
+# enabling it links a test program with nvcc, which rejects the linker flags in
+# the presets.
 #   accelerate_add_kernels(<target> <file.cu>…)
 function(accelerate_add_kernels target)
   set(launcher "")

@@ -5,8 +5,8 @@
 //     cd build/bin
 //     ./accelerate launch --cpu --num_processes 2 examples/base
 //
-// Without the launcher it trains in one process. Each program in by_feature/
-// is this program plus one feature, in marked blocks.
+// Without the launcher, the program trains in one process. Each program in
+// by_feature/ is this program plus one feature, in marked blocks.
 #include <cmath>
 #include <cstdint>
 #include <iostream>

@@ -6,8 +6,8 @@
 //     ./accelerate launch examples/causal_lm
 //         --train_file book.txt --tokenizer gpt2 --block_size 256
 //
-// Without a file it trains on the sentences in examples/data/, which takes half
-// a minute.
+// Without a file, the program trains on the sentences in examples/data/, which
+// takes half a minute.
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -123,7 +123,7 @@ transformers::Config small_gpt2(
        {"n_embd", 128},
        {"n_layer", 2},
        {"n_head", 4},
-       // A model this small learns better without dropout.
+       // Such a small model learns better without dropout.
        {"resid_pdrop", 0.0},
        {"embd_pdrop", 0.0},
        {"attn_pdrop", 0.0}}));

@@ -5,8 +5,8 @@
 //     make build TARGETS=collectives
 //     build/bin/examples/collectives [number of processes, default 2]
 //
-// `debug_launcher` starts the processes; under torchrun or srun the same
-// functions run without it.
+// `debug_launcher` starts the processes. Under torchrun or srun, the same
+// functions run without `debug_launcher`.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -53,7 +53,7 @@ void collectives() {
 }
 // endregion
 
-// Computes while a sum over all processes is on its way.
+// Computes while a sum over all processes is in progress.
 // region: overlap
 void overlap(const PartialState& state) {
   const at::Tensor sum = at::ones({1 << 20});

@@ -69,7 +69,7 @@ struct TrainingOptions {
 // New code
 
 // The best result so far. It is part of the checkpoint, so that a resumed run
-// stops in the same epoch as an uninterrupted one.
+// stops in the same epoch as an uninterrupted run.
 struct BestResult {
   double accuracy = 0;
   std::int64_t epochs_since = 0;
@@ -361,7 +361,8 @@ void train(const TrainingOptions& options) {
     // New code
     best.add(accuracy);
     // All processes have the same accuracy here, but they must leave the loop
-    // together. The trigger ensures this even if only one decides to stop.
+    // together. The trigger ensures this even if only one process decides to
+    // stop.
     if (best.accuracy >= options.stop_at_accuracy ||
         best.epochs_since >= options.patience) {
       accelerator.set_trigger();

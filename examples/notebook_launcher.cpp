@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains in two processes that the program itself starts, without
-// `accelerate launch`. The same lines work in a cell of a C++ notebook.
+// Trains in two processes that the program itself starts, without `accelerate
+// launch`. The same code works in a cell of a C++ notebook.
 //
 //     build/bin/examples/notebook_launcher
 #include <tuple>

@@ -4,7 +4,8 @@
 //
 //     build/bin/examples/plain_train [model] [data]
 //
-// docs/tutorials/distributed_training.md shows the difference between the two.
+// docs/tutorials/distributed_training.md shows the differences between the two
+// programs.
 #include <filesystem>
 #include <string>
 

@@ -31,7 +31,7 @@ constexpr std::int64_t kBatch = 4;
 }
 
 void check(const PartialState& state, bool passed, const std::string& name) {
-  // Every rank learns of a failure, so that none waits for a failed rank.
+  // Gathers the results, so that no rank waits for a failed rank.
   const auto results = gather_object({Json(passed)});
   for (std::size_t rank = 0; rank < results.size(); ++rank) {
     if (!results[rank].as_bool()) {
@@ -61,7 +61,7 @@ void check_sharding(const PartialState& state) {
 void check_collectives(const PartialState& state) {
   const std::int64_t rank = state.process_index();
   const std::int64_t world = state.num_processes();
-  // Sizes differ from rank to rank.
+  // The tensors have different sizes on different ranks.
   const at::Tensor rows = gather(at::full({rank + 1}, rank, at::kLong));
   const std::int64_t expected = world * (world - 1) * (world + 1) / 3;
   check(
@@ -85,7 +85,7 @@ void check_collectives(const PartialState& state) {
       "broadcast from the last process");
 }
 
-// Rows of a least-squares fit.
+// The rows of a least-squares problem.
 struct Rows {
   std::int64_t count = 0;
 
@@ -100,7 +100,7 @@ struct Rows {
 };
 
 void check_loader(Accelerator& accelerator, const PartialState& state) {
-  // One row more than the processes can share evenly.
+  // One more row than the processes can share evenly.
   const Rows rows{kBatch * state.num_processes() * 3 + 1};
   DataLoader loader(rows, {.batch_size = kBatch});
   accelerator.prepare(loader);

@@ -4,8 +4,9 @@
 //     cd build/bin
 //     ./accelerate launch --cpu --num_processes 2 examples/train [model] [data]
 //
-// `model` is a folder or a name on the Hub, `data` a folder of sentence pairs.
-// Without them it uses a small random model and examples/data/.
+// `model` is a folder or a name on the Hub, and `data` is a folder with
+// sentence pairs. By default, the program uses a small random model and
+// examples/data/.
 #include <filesystem>
 #include <string>
 

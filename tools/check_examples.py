@@ -21,7 +21,7 @@ FEATURES = Path("examples/by_feature")
 NLP, COMPLETE = (Path("examples/nlp_example.cpp"),
                  Path("examples/complete_nlp_example.cpp"))
 BEGIN, END = "// New code", "// End of new code"
-# Files that need not match the base, each with a reason; currently none.
+# Files that do not have to match base.cpp, each with a reason; currently none.
 EXCLUDED = {}
 
 

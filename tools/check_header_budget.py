@@ -23,7 +23,7 @@ import tree
 # Headers whose types hold tensors or derive from LibTorch's optimizer.
 TENSOR_HEADERS = tree.ROOT / "tools/tensor_headers.txt"
 TENSOR_BUDGET = ["ATen/core/Tensor.h", "torch/optim/optimizer.h"]
-# Each takes about a second to compile.
+# Each of these headers takes about a second to compile.
 LIGHT_BUDGET = ["c10/core/Device.h", "c10/core/ScalarType.h",
                 "c10/util/Exception.h", "c10/util/intrusive_ptr.h"]
 FORBIDDEN = ("nlohmann/", "yaml-cpp/", "CLI/", "gtest/", "gmock/", "openssl/",

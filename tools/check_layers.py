@@ -98,7 +98,8 @@ RESTRICTED = [
       "benchmarks/", "examples/", "cmake/pch/", "python/")),
     (re.compile(r"torch/(torch|all)\.h"), ("examples/",)),
 ]
-# Each takes seconds to compile: only one source may include it and wrap it.
+# Each of these headers takes seconds to compile, so only one source file may
+# include and wrap it.
 ONE_SOURCE = re.compile(r"nlohmann/.*|CLI/.*|CLI11\.hpp|yaml-cpp/.*")
 LIBTORCH = re.compile(r"(ATen|c10|torch|caffe2)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

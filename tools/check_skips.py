@@ -16,7 +16,8 @@ from pathlib import Path
 
 import tree
 
-# What GoogleTest prints in a binary that runs many tests as one ctest test.
+# Matches the line that GoogleTest prints for a skipped test in a binary that
+# runs many tests as one ctest test.
 SKIPPED_INSIDE = re.compile(r"^\[  SKIPPED \] ([\w./]+)(?: \(|$)", re.MULTILINE)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import tree
 
-# Data, translations, and this list itself.
+# Files that are not checked: data, translations and this list.
 SKIPPED = re.compile(
     r"LICENSE$|tests/(parity/golden|fuzz/corpus|formats/\w+)/|examples/data/"
     r"|docs/tutorials/(fr|it|ko|pt)/|src/tokenizers/text/.*_table"
@@ -44,7 +44,7 @@ class Retired:
 
 
 RETIRED = (
-    # Words of the field instead of our own.
+    # Words for which the field has its own word.
     Retired(r"patience|patient|impatient", "timeout, deadline or wait limits",
             files=(r"lr_scheduler|reduce_lr_on_plateau|greedy_lr|make_schedulers",
                    r"transformers/optimization",
@@ -68,7 +68,7 @@ RETIRED = (
             "captured step or CUDA graph", (r"recorded_steps",),
             (r"profil", r"fault_points")),
     Retired(r"lanes?", "test suite", files=(r"src/cuda/kernels/",)),
-    # Phrases that readers stumble over.
+    # Phrases that native speakers find hard to read.
     Retired(r"(the|an) own", "its own"),
     Retired(r"that of", "the noun again"),
     Retired(r"so many", "this many or up to N"),
@@ -85,7 +85,7 @@ RETIRED = (
     Retired(r"in peace", "normally or cleanly"),
 )
 
-# Variables whose names say nothing.
+# Names that do not describe a variable.
 EMPTY_NAME = re.compile(
     r"(?:[\w>&*\]]|\bauto) &?(given|mine|theirs|how|one|what)(?=\s*(?:=[^=]|[;,){:\[]))")
 SOURCE = {".cpp", ".h", ".hpp", ".cu", ".cuh"}
@@ -126,7 +126,7 @@ class Words:
 
 
 def check_phrases(name, lines):
-    if name.name == "CHANGELOG.md":  # Its tables name what was renamed.
+    if name.name == "CHANGELOG.md":  # The tables contain old names.
         lines = ["" if re.match(r"\s*\|", line) else line for line in lines]
     words = Words(lines)
     for retired in RETIRED:

@@ -11,7 +11,7 @@ preset=$1
 folder=$2
 stamp=$folder/configured_with.txt
 
-# Inputs whose changes CMake does not notice.
+# Prints the inputs whose changes CMake does not detect.
 inputs() {
   echo "TORCH_DIR=${TORCH_DIR:-}"
   echo "CMAKE_ARGS=${CMAKE_ARGS:-}"

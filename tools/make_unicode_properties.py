@@ -27,7 +27,7 @@ GOLDEN = ROOT / "tests/parity/golden/tokenizers/unicode_properties.json"
 NAMES = Path(__file__).resolve().parent / "unicode_property_names.txt"
 
 LIMIT = 0x110000
-# In the order of Oniguruma's ONIGENC_CTYPE_ constants.
+# The POSIX properties, in the order of Oniguruma's ONIGENC_CTYPE_ constants.
 POSIX = ("newline alpha blank cntrl digit graph lower print posixpunct space "
          "upper xdigit word alnum ascii").split()
 CATEGORIES = ("lu ll lt lm lo mn mc me nd nl no pc pd ps pe pi pf po sm sc sk so "
@@ -57,7 +57,7 @@ def code_points(name):
         assert found[middle] == found[(plane << 16) + 0xFFF0], (name, plane)
         found[middle:(plane << 16) + 0xFFF0] = \
             bytes([found[middle]]) * (0xFFF0 - 15)
-    # A text has no surrogates.
+    # A text cannot contain surrogates.
     found[0xD800:0xE000] = bytes([name in ("cs", "surrogate", "any", "c")]) * 0x800
     return bytes(found)
 
@@ -169,8 +169,9 @@ def main():
             continue
         index[name] = len(properties)
         properties.append(categories.mask_and_differences(found))
-        # `(?P)` limits the POSIX properties to ASCII, but not for example
-        # `\\p{Alphabetic}`, which is equal to `\\p{Alpha}` otherwise.
+        # `(?P)` limits the POSIX properties to ASCII. It does not limit
+        # properties such as `\\p{Alphabetic}`, which otherwise equals
+        # `\\p{Alpha}`.
         if name not in POSIX:
             by_points[found] = index[name]
     equal = equal_letters()

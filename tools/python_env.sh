@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints the path of a Python that has what the tests of the Python package
-# need: torch with its dependencies, numpy, cloudpickle, and nbclient and
-# ipykernel, which execute notebooks.
+# Prints the path of a Python interpreter with the modules that the tests of the
+# Python package need: torch with its dependencies, numpy, cloudpickle, and
+# nbclient and ipykernel, which execute notebooks.
 #
 #   tools/python_env.sh            for the package and the notebooks
 #   tools/python_env.sh browser    also installs JupyterLab, Playwright and
@@ -10,9 +10,9 @@
 #
 # TEST_PYTHON=<interpreter>  use this interpreter, install nothing
 #
-# Without TEST_PYTHON, creates a virtual environment in .deps/venv. The lists
-# of its packages are written last, so an interrupted installation is repeated
-# by the next call.
+# Without TEST_PYTHON, creates a virtual environment in .deps/venv. The lists of
+# its packages are written last, so an interrupted installation is repeated by
+# the next call.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

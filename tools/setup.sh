@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what a build needs and this machine does not have yet.
+# Installs the packages that a build needs and that this machine does not have
+# yet.
 #
 #   tools/setup.sh demo    what `make demo` and `make build` need
 #   tools/setup.sh full    the same plus what the tests need (Open MPI, and
@@ -105,7 +106,7 @@ has_cmake() {
 
 has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 
-# Ubuntu 22.04's own CMake is too old; PyPI has a newer one.
+# The CMake of Ubuntu 22.04 is too old; PyPI has a newer version.
 cmake_comes_from_pypi() { [ "$(distribution)" = ubuntu-22.04 ]; }
 
 has_libtorch() {
@@ -173,7 +174,7 @@ missing_packages() {
   if [ "$1" = fuzz ]; then missing_fuzz_packages; fi
 
   local installed package
-  # dpkg-query fails if one of the names is unknown; ignore that.
+  # dpkg-query fails if one of the names is unknown; this error is ignored.
   installed=$(dpkg-query -W -f '${Package}=${db:Status-Status}\n' \
     "${libraries[@]}" 2>/dev/null || true)
   for package in "${libraries[@]}"; do
@@ -183,7 +184,8 @@ missing_packages() {
 
 # ---- packages from the distribution ---------------------------------------
 
-# Prints the prefix that runs a command as root; fails if there is no way.
+# Prints the prefix that runs a command as root; fails if there is no such
+# prefix.
 become_root() {
   if [ "$(id -u)" = 0 ]; then
     return 0
@@ -364,7 +366,8 @@ main() {
     if [ -n "${TORCH_DIR:-}" ]; then check_torch_dir; fi
     return
   fi
-  # Two calls at the same time would download into each other's folders.
+  # Takes a lock, because two calls at the same time would download into each
+  # other's folders.
   mkdir -p "$deps"
   exec 9>"$deps/lock"
   if ! flock -n 9; then

@@ -15,7 +15,7 @@ fi
 for name in origin/main main; do
   base=$(git merge-base HEAD "$name" 2>/dev/null) && break
 done
-# On main itself: the files that the last commit changed.
+# On main, checks the files that the last commit changed.
 if [ -z "${base:-}" ] || [ "$base" = "$(git rev-parse HEAD)" ]; then
   base=$(git rev-parse --verify --quiet HEAD~1) || base=HEAD
 fi

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the toolchains of all presets share: the compiler cache and the linker.
-# Included by the other files in this folder, never by a project that embeds
-# ours.
+# The compiler cache and the linker for the toolchains of all presets. Included
+# by the other files in this folder, but not by projects that embed this one.
 
 # Finds the first of the named programs whose version is at least `minimum`.
 function(accelerate_pick_compiler result minimum)
@@ -21,7 +20,8 @@ function(accelerate_pick_compiler result minimum)
 endfunction()
 
 # Uses ccache if it is installed. Without this sloppiness setting, ccache does
-# not cache files that use a precompiled header. Our sources never use __TIME__.
+# not cache files that use a precompiled header. The setting is safe because the
+# sources do not use __TIME__.
 find_program(ACCELERATE_CCACHE ccache)
 if(ACCELERATE_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# g++ 12 or later, under whatever name it is installed.
+# g++ 12 or later, under any of its usual names.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
 if(NOT CMAKE_CXX_COMPILER)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints: the first run saves a checkpoint while it trains. A second run
-// resumes from it and reaches the same accuracy.
+// resumes from this checkpoint and reaches the same accuracy.
 //
 //     cd build/bin
 //     program=examples/by_feature/checkpointing

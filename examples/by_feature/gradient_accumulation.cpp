@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient accumulation: two batches make up one update, so that small batches
-// train like a large one. For the first of the two, `backward` only accumulates
-// gradients, `optimizer.step()` and `zero_grad()` do nothing, and the processes
-// do not communicate.
+// Gradient accumulation: two batches make up one update, so that training with
+// small batches gives the same result as training with large batches. For the
+// first batch of the two, `backward` only accumulates gradients,
+// `optimizer.step()` and `zero_grad()` do nothing, and the processes do not
+// communicate.
 //
 //     cd build/bin
 //     program=examples/by_feature/gradient_accumulation

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Local SGD: each process trains independently, and the weights are averaged
-// every eight steps. This communicates less than averaging gradients each step.
+// every eight steps. Local SGD needs less communication than averaging
+// gradients in each step.
 //
 //     cd build/bin
 //     program=examples/by_feature/local_sgd

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiler: how long each operation took in steps 3 and 4, as a table and
-// as profile/profile_<process>.json for chrome://tracing or Perfetto.
+// The profiler: measures how long each operation takes in steps 3 and 4. Prints
+// a table and writes profile/profile_<process>.json for chrome://tracing or
+// Perfetto.
 //
 //     cd build/bin
 //     program=examples/by_feature/profiler

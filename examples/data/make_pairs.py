@@ -27,7 +27,7 @@ TRAIN_ROWS = 6000
 VALIDATION_ROWS = 800
 SEED = 20261
 
-# Each entry has a usual name and an alternative name.
+# Each entry consists of a usual name and an alternative name.
 PERSONS = [("doctor", "medic"), ("lawyer", "attorney"), ("teacher", "tutor")]
 ACTIONS = [("clean", "polish"), ("want", "request"), ("paint", "sketch")]
 OBJECTS = [("car", "sedan"), ("photo", "picture"), ("sofa", "couch")]

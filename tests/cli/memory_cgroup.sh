@@ -7,7 +7,8 @@ limit=67108864
 name=accelerate-test-$$
 self() { sed -n "s/^$1//p" /proc/self/cgroup | head -n 1; }
 
-# Tries cgroup version 2 first; its memory controller must be enabled for ours.
+# Tries cgroup version 2 first. The memory controller must be enabled for this
+# process's cgroup.
 for root in /sys/fs/cgroup /sys/fs/cgroup/unified; do
   group=$root$(self '0::')/$name
   if [ -e "$root/cgroup.controllers" ] && mkdir "$group" 2>/dev/null; then

@@ -49,8 +49,9 @@ check_installed_files() {
   "$moved/bin/accelerate" --version
 }
 
-# Tests the command of an installation that was moved: the self-test, and a
-# single source file that the first launch compiles and the second reuses.
+# Tests the command of an installation that was moved: runs the self-test, and
+# launches a single source file, which the first launch compiles and the second
+# launch reuses.
 check_installed_command() {
   local launch=("$moved/bin/accelerate" launch --cpu --num_processes 2)
   local first second
@@ -72,7 +73,7 @@ moved=$work/moved
 rm -rf "$work"
 cmake --install "$build" --prefix "$work/prefix" >"$work.log"
 mv "$work.log" "$work/install.log"
-# The package must work wherever it is moved.
+# The package must also work after it is moved.
 mv "$work/prefix" "$moved"
 check_installed_files
 check_installed_command

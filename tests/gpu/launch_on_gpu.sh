@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the unchanged examples on a GPU: one process, and two that share the GPU
-# over Gloo and must learn the same.
+# Runs the unchanged examples on a GPU: in one process, and in two processes
+# that share the GPU through Gloo. Both runs must reach the same accuracy.
 #
 #     launch_on_gpu.sh <accelerate> <folder of the examples>
 set -euo pipefail
@@ -29,7 +29,7 @@ launch() {
   grep -q -- "$text" "$log" || fail "no \`$text\` in the output of: launch $*"
 }
 
-# The accuracy of the last epoch.
+# Prints the accuracy of the last epoch.
 accuracy() { sed -n 's/.*accuracy[^0-9]*\([0-9.]*\).*/\1/p' "$log" | tail -1; }
 
 launch '564/564' --num_processes 1 "$examples/train"

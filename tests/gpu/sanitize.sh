@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs our kernels under compute-sanitizer: memcheck for each test of the
-# kernels and of the blocks, racecheck for each test of the kernels (it cannot
-# handle cuBLAS GEMMs). Prints a line for each test; fails if one is not clean.
+# Runs the kernels under compute-sanitizer: memcheck for each test of the
+# kernels and of the blocks, and racecheck for each test of the kernels
+# (racecheck does not support cuBLAS GEMMs). Prints a line for each test. Fails
+# if the sanitizer reports a problem in any test.
 #
 #     tests/gpu/sanitize.sh [-j <jobs>] [-t <tools>] [-f <filter>] \
 #       [<build folder>]
@@ -11,8 +12,8 @@
 #   -t  tools ("memcheck racecheck")
 #   -f  a --gtest_filter ('*')
 #
-# Tests that are not clean run once more, one at a time.
-# A test that takes longer than SANITIZE_SECONDS (300) counts as not clean.
+# Tests with a problem run a second time, one after another. A test that takes
+# longer than SANITIZE_SECONDS (300) counts as a test with a problem.
 set -euo pipefail
 jobs=8
 tools="memcheck racecheck"
@@ -76,7 +77,8 @@ wanted=$(
   done
 )
 result=$(run_all "$jobs" <<<"$wanted" | tee >(cat >&2))
-# The tool sometimes fails when several run in parallel: retry one at a time.
+# The sanitizer sometimes fails if several tests run in parallel, so failed
+# tests are retried one at a time.
 again=$(sed -n 's/^NOT CLEAN \([^ ]*\) \([^ ]*\) .*/\1 [^ ]* \2$/p' <<<"$result")
 if [ -n "$again" ]; then
   result=$(

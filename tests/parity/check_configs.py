@@ -48,7 +48,7 @@ CASES = [
         ["--cpu", "--num_processes", "2", "--mpirun_hostfile", "~/it's: #1"],
         {"mpirun_config": {"mpirun_hostfile": "~/it's: #1"}},
     ),
-    # Settings that only the C++ library has: Python must not see them.
+    # Settings that exist only in the C++ library must not reach Python.
     (
         ["--cpu", "--max_restarts", "3", "--log_dir", "logs", "--stop_timeout", "4"],
         {"num_processes": 1},

@@ -39,7 +39,7 @@ FAMILIES = {
         num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=16,
         pad_token_id=0, tie_word_embeddings=True)),
 }
-TIED = {  # The head's weight and bias, and what they are tied to.
+TIED = {  # The head's weight and bias, and the parameters to which they are tied.
     "bert": [("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
              ("cls.predictions.decoder.bias", "cls.predictions.bias")],
     "roberta": [("lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"),
@@ -62,7 +62,7 @@ CLASSES = {
     "token": {None: hf.AutoModelForTokenClassification},
     "answer": {None: hf.AutoModelForQuestionAnswering},
 }
-# Here Python computes something that cannot be intended, or fails later.
+# Cases in which Python computes an unintended result, or fails later.
 STRICTER = {
     "labels_flat": "one dimension for rows and tokens",
     "regression_broadcast": "compares each row with the labels of all rows",
@@ -198,7 +198,7 @@ def run_in_python(folder, auto, inputs, attention):
                        for name, parameter in model.named_parameters()
                        if parameter.grad is not None}
         return result
-    except Exception as error:  # Any failure is a refusal.
+    except Exception as error:  # Any failure counts as a rejection.
         return f"{type(error).__name__}: {error}".splitlines()[0]
 
 

@@ -245,7 +245,7 @@ def load(kind, files, options=None):
 
 def case(kind, name, files, options=None, rows_from=0):
     columns, rows = load(kind, files, options)
-    # A column name appears once here and as a key of each row.
+    # Rows are lists, so that each column name is stored only once.
     return {"format": kind, "name": name, "files": files,
             "options": options or {},
             "columns": [[column, TYPES[feature]]

@@ -52,7 +52,8 @@ HEADS = {
     "masked_lm": hf.AutoModelForMaskedLM,
     "causal_lm": hf.AutoModelForCausalLM,
 }
-# Lengths of the rows; the rest is padding, on the right unless "left".
+# The lengths of the rows without padding. Padding is on the right unless the
+# case is "left".
 LENGTHS = (7, 4, 5)
 ROPE = {
     "linear": dict(rope_type="linear", factor=2.0),
@@ -124,7 +125,7 @@ def cases():
             **sizes, rope_parameters=rope), {
                 "seed": 50 + index, "left": name == "linear"}
     # The first tokens of a row that is padded on the left attend to no token.
-    # The last of them predicts a token, so its gradient matters.
+    # The last token of the padding predicts a token, so its gradient matters.
     for index, (name, config, sizes) in enumerate(DECODERS):
         yield f"{name}_causal_lm_left_eager", "causal_lm", config(
             **one_layer(sizes)), {"seed": 80 + index, "left": True, "eager": True}
@@ -205,7 +206,7 @@ def write(name, head, config, options):
     eager = options.get("states") or options.get("eager")
     config._attn_implementation = "eager" if eager else "sdpa"
     model = HEADS[head].from_config(config).eval()
-    with torch.no_grad():  # Distinct values, so that swapped parameters show.
+    with torch.no_grad():  # Distinct values, so that the test detects swapped parameters.
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(torch.randn_like(parameter) * 0.1)

@@ -108,7 +108,8 @@ REPLACE = [
 REPLACE_STRINGS = [("", "-", ["aé中", ""]), ("ab", "", ["aabb"]), (".", "!", ["a.b.c"]),
                    ("[(?*&~#-", "x", ["[(?*&~#-[("])]
 
-# Each code point in the sentences of make_unicode.py.
+# Expressions that are applied to every code point, in the sentences of
+# make_unicode.py.
 EVERY_CODE_POINT = [
     r"\w+|[^\w\s]+", r"\b", r"\d", r"\s+", r"[[:alnum:]]+", r"[[:alpha:]]+", r"[[:punct:]]+",
     r"[[:lower:]]+", r"[[:upper:]]+", r"[[:print:]]+", r"[[:graph:]]+", r"[[:cntrl:]]+",

@@ -47,7 +47,7 @@ CASES = [
     ("warmup_stable_decay", 2, 12, {"num_decay_steps": 6, "num_cycles": 1.5}),
 ]
 
-# The metric falls, stays, rises, and falls again.
+# The metric falls, stays constant, rises, and falls again.
 METRICS = ([8.0, 7.0, 6.0, 5.0, 4.0] + [4.0] * 8 + [5.0, 6.0] * 3 +
            [3.0, 2.0, 1.0, 0.5, 0.25, 0.2, 0.1])
 GREEDY = [

@@ -382,7 +382,7 @@ def main():
               processor_cases)
     for one in (one for maker in makers for one in maker()):
         one["name"] = one["name"].replace("-", "_")
-        # The constructor appends to this list of the class.
+        # Resets this list of the class, because the constructor appends to it.
         transformers.CodeGenTokenizer.model_input_names = ["input_ids", "attention_mask"]
         with tempfile.TemporaryDirectory() as folder:
             write_folder(Path(folder), one)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Real processes under mpirun. Without MPI only the driver is built, and it
-# skips its tests.
+# Tests with real processes under mpirun. Without MPI, only the test driver is
+# built, which then skips its tests.
 if(TARGET accelerate_mpi)
   # Links the shared library, because a plugin throws its error types.
   accelerate_add_test_program(process mpi_suite PCH comm
@@ -15,7 +15,7 @@ if(TARGET accelerate_mpi)
   add_dependencies(mpi_group_faults accelerate_mpi)
   add_dependencies(mpi_suite accelerate_mpi)
   add_dependencies(mpi_faults accelerate_mpi)
-  # Some of its ranks initialise MPI themselves.
+  # Some ranks of this program initialize MPI themselves.
   set(MPI_CXX_SKIP_MPICXX TRUE)
   find_package(MPI REQUIRED COMPONENTS CXX)
   target_link_libraries(mpi_faults PRIVATE MPI::MPI_CXX)

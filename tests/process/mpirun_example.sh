@@ -4,9 +4,9 @@
 #
 #   mpirun_example.sh <mpirun> <program>
 #
-# Fails unless mpirun succeeds and the result is good. Only the main process of
-# a job prints, so two lines would mean two jobs of one process each. The
-# progress bar must have half as many steps as with one process.
+# Fails unless mpirun succeeds and the accuracy is high enough. Only the main
+# process of a job prints, so two lines would mean two jobs of one process each.
+# The progress bar must have half as many steps as with one process.
 set -eu
 mpirun=$1
 program=$2

@@ -333,7 +333,7 @@ LOST = r"machine 1 \(n2, 10\.77\.0\.\d:\d+\) disconnected"
 
 
 # `srun` drops output soon after it learns that a process was killed, even the
-# output of `echo`. What the launcher prints at once usually arrives.
+# output of `echo`. Output that the launcher prints immediately usually arrives.
 @case(120)
 def a_lost_machine_is_named_at_once(shell):
     outputs = [shell.run(f"{PER_NODE} {LOSES_A_MACHINE}").check(137).output for _ in range(5)]

@@ -49,7 +49,7 @@ class Cluster:
     def __init__(self, nodes, own_networks=True):
         self.nodes = [f"n{i + 1}" for i in range(nodes)]
         self.own_networks = own_networks
-        # Not in /tmp, which every node has for itself.
+        # Not in /tmp, because every node has its own /tmp.
         self.folder = Path(tempfile.mkdtemp(prefix="accelerate-slurm-", dir="/var/tmp"))
         self.shared = self.folder / "shared"  # The users' shared file system.
         self.conf = self.folder / "slurm.conf"
@@ -141,7 +141,7 @@ SchedulerParameters=sched_min_interval=0,batch_sched_delay=0,bf_interval=1
 {chr(10).join(lines)}
 PartitionName=test Nodes={names} Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 """)
-        # GPUs without a device: enough for `--gpus-per-node`.
+        # Simulated GPUs, which are sufficient for `--gpus-per-node`.
         (self.folder / "gres.conf").write_text(f"NodeName={names} Name=gpu File=/dev/tty[1-2]\n")
         (self.folder / "state").mkdir()
         names_file = self.folder / "etc-names"

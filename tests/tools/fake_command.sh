@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Replaces the commands that tools/setup.sh calls, under their names. $MACHINE
-# holds the state of the fake machine: the `log` of calls, the `installed`
-# packages, `lists` (after apt-get has fetched the package lists), `unknown`
-# packages that are in no list, and commands in `bin/`.
+# Replaces the commands that tools/setup.sh calls. $MACHINE is a folder with the
+# state of the fake machine: the `log` of calls, the `installed` packages,
+# `lists` (after apt-get has fetched the package lists), `unknown` packages that
+# are in no list, and commands in `bin/`.
 set -euo pipefail
 
 name=$(basename "$0")

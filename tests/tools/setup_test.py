@@ -67,7 +67,7 @@ class Setup(TreeTest):
     def test_installs_what_is_missing_as_root(self):
         self.assert_works(self.run_setup("demo"))
 
-        # The package lists are fetched only because the machine had none.
+        # The package lists are fetched only because the machine had no lists.
         self.assertEqual(
             self.calls("apt-get", "sudo"),
             [f"{SIMULATE} {EVERYTHING}", "apt-get update", f"{APT} {EVERYTHING}"])

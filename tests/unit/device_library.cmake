@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Device libraries with matching and other versions, for unit/device.
+# Device libraries with matching and with different versions, for unit/device.
 set(_devices ${PROJECT_BINARY_DIR}/bin/tests/devices)
 target_compile_definitions(accelerate_test_unit_device PRIVATE
   "DEVICE_FIXTURES=\"${_devices}\"")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs a test that links LibTorch's CUDA, or reports that it was skipped:
-# without a GPU the program cannot even be loaded.
+# Runs a test that links LibTorch's CUDA. If there is no GPU, reports that the
+# test was skipped, because the program cannot be loaded.
 #
 #     run_on_gpu.sh <program> [arguments]
 if [ ! -e /dev/nvidiactl ]; then

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The compiler refuses `prepare` of an unsupported type, with a message that
-# lists the supported ones; it accepts models.
+# Checks that the compiler rejects `prepare` for an unsupported type with a
+# message that lists the supported types, and that it accepts models.
 #
 #   compile_errors.sh <compiler> <our include folder> <LibTorch's folder>
 set -uo pipefail

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # gloo_object.sh <objects of src/comm>...
 #
-# gloo_backend.cpp is compiled against stubs of Gloo's headers. That is safe
-# only as long as its object contains no virtual table or type information of a
-# Gloo class, which could replace LibTorch's own.
+# gloo_backend.cpp is compiled against stubs of Gloo's headers. This is safe
+# only if the object file contains no virtual table or type information of a
+# Gloo class, which could replace the definition in LibTorch.
 set -eu
 for object in "$@"; do
   case $object in *gloo_backend.cpp.o) found=$object ;; esac

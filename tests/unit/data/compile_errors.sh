@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The compiler refuses an unsuitable dataset, with a message that says what is
-# needed; it accepts a suitable one.
+# Checks that the compiler rejects an unsuitable dataset with a message that
+# explains the requirements, and that it accepts a suitable dataset.
 #
 #   compile_errors.sh <compiler> <our include folder> <LibTorch's folder>
 set -uo pipefail

@@ -7,6 +7,7 @@
 - every `*_test.cpp` and `*_test.py` is listed in a CMakeLists.txt under tests/
 - every example is registered with `accelerate_add_example`, which runs it
 - the folder map in README.md and the code map in ARCHITECTURE.md are correct
+- every path and name that ARCHITECTURE.md mentions exists
 - C++ and CMake blocks in documents equal the regions they name
 - relative links are valid, and docs/index.md links to every page
 - source files have the license line
@@ -25,6 +26,12 @@ EXAMPLE = re.compile(r"accelerate_add_example\(\s*([\w./-]+)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMES_REGION = re.compile(r"<!-- region: ([\w./-]+)#([\w-]+) -->\n$")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+CODE = re.compile(r"`([^`\n]+)`")
+PATH = re.compile(r"[\w.*+-]*(?:/[\w.*+-]+)+/?|[\w*+-]+\.(?:h|cpp|cu|py|sh|cmake|txt|ipynb)")
+IDENTIFIER = re.compile(r"(?:\w+(?:::|\.|->))*([A-Za-z_]\w*)(?:\(.*\))?")
+SOURCE = {".cpp", ".h", ".hpp", ".cu", ".cuh", ".py", ".sh", ".cmake", ".txt", ".in"}
+# What ARCHITECTURE.md mentions and other projects provide.
+FOREIGN = re.compile(r"ATen/|torch/|import |/proc|https?:")
 LICENSED = {".cpp", ".h", ".hpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
 
 
@@ -88,6 +95,45 @@ def check_maps(root, names):
               if name.parts[0] == "src" and len(name.parts) > 2}
     yield from check_map(root, "README.md", "folder map", top)
     yield from check_map(root, "ARCHITECTURE.md", "code map", layers)
+
+
+def read_cmake(root, names):
+    """The text of all CMake files, which name the tests and the targets."""
+    return "".join((root / name).read_text() for name in names
+                   if name.name == "CMakeLists.txt" or name.suffix == ".cmake")
+
+
+def is_file_or_folder(name, paths):
+    """Whether `name`, a path or its end, perhaps without suffix, names one of `paths`."""
+    pattern = re.escape(name.rstrip("/")).replace(r"\*", r"[^/\n]*")
+    return re.search(rf"^(?:.*/)?{pattern}(?:\.\w+)*(?:/.*)?$", paths, re.MULTILINE)
+
+
+def words_of_code(root, names):
+    """All words in sources and CMake files, and the names of all files."""
+    words = {name.stem for name in names} | {part for name in names for part in name.parts}
+    for name in names:
+        if name.suffix in SOURCE or name.name in ("Makefile", "run"):
+            words.update(re.findall(r"\w+", (root / name).read_text(errors="replace")))
+    return words
+
+
+def check_architecture(root, names):
+    """Each path and each identifier in backticks must exist."""
+    path = root / "ARCHITECTURE.md"
+    text = path.read_text() if path.exists() else ""
+    paths = "\n".join(name.as_posix() for name in names)
+    known = words_of_code(root, names)
+    cmake = read_cmake(root, names)
+    for mentioned in sorted(set(CODE.findall(text))):
+        identifier = IDENTIFIER.fullmatch(mentioned)
+        if FOREIGN.match(mentioned):
+            continue
+        if PATH.fullmatch(mentioned):
+            if not is_file_or_folder(mentioned, paths) and mentioned not in cmake:
+                yield f"ARCHITECTURE.md: no file, folder or test is named `{mentioned}`"
+        elif identifier and identifier[1] not in known:
+            yield f"ARCHITECTURE.md: no source mentions `{mentioned}`"
 
 
 def cell_text(path, cell_id):
@@ -176,8 +222,8 @@ def check_license(root, names):
                 yield f"{name}: the SPDX line is missing from its first two lines"
 
 
-CHECKS = [check_tests_listed, check_examples_run, check_maps, check_snippets,
-          check_links, check_index, check_license]
+CHECKS = [check_tests_listed, check_examples_run, check_maps, check_architecture,
+          check_snippets, check_links, check_index, check_license]
 
 
 def check(root):

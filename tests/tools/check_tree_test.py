@@ -74,6 +74,29 @@ class CheckTree(TreeTest):
         self.assert_findings(
             self.check(), "README.md: no block follows `<!-- folder map -->`")
 
+    def architecture(self, text):
+        self.write("ARCHITECTURE.md",
+                   document("code map", "src/base/  lowest") + text + "\n")
+        self.write("src/base/a.cpp", LICENCE + "class Reader { void read(); };\n")
+        return self.check()
+
+    def test_accepts_what_the_architecture_mentions(self):
+        self.assert_findings(self.architecture(
+            "`src/base/a.cpp`, `base/a`, `src/base`, `src/*/a.cpp`, `a.cpp`, "
+            "`Reader`, `Reader::read(1)`, `torch/torch.h`, `// a comment`"))
+
+    def test_finds_a_path_in_the_architecture_that_does_not_exist(self):
+        self.assert_findings(
+            self.architecture("`base/old.cpp` and `old.cpp`"),
+            "ARCHITECTURE.md: no file, folder or test is named `base/old.cpp`",
+            "ARCHITECTURE.md: no file, folder or test is named `old.cpp`")
+
+    def test_finds_a_name_in_the_architecture_that_no_source_has(self):
+        self.assert_findings(
+            self.architecture("`Reader::write` and `OldReader`"),
+            "ARCHITECTURE.md: no source mentions `OldReader`",
+            "ARCHITECTURE.md: no source mentions `Reader::write`")
+
     def snippet(self, body, name="a"):
         self.write("src/base/a.cpp", LICENCE +
                    "void f() {\n  // region: a\n  int x;\n    y();\n  // endregion\n}\n")

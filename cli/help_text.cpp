@@ -193,9 +193,9 @@ std::string configuration_markdown() {
          "variable overrides a file, and a file overrides the "
          "default.\n`accelerate explain` shows the value of every setting and "
          "where it came from, and `accelerate launch` prints the files it has "
-         "read.\nA file may contain `cxx` and `cxx_flags` only in your own "
-         "configuration folder, and only if no other user can write to the "
-         "file: they choose a program to run.\n" +
+         "read.\n`cxx` and `cxx_flags` choose a program to run, so they are "
+         "accepted only from a file in your own configuration folder that no "
+         "other user can write to.\n" +
          settings_markdown(
              "`default_config.yaml`, shared with Hugging Face Accelerate",
              SettingFile::python) +

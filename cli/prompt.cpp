@@ -125,7 +125,10 @@ std::string Prompt::choose(
         const auto match = std::find(choices.begin(), choices.end(), answer);
         if (match == choices.end()) {
           throw ConfigError(str_cat(
-              "`", printable(answer), "` is not one of ", join(choices, ", ")));
+              "`",
+              printable(answer),
+              "` is not one of the choices: ",
+              join(choices, ", ")));
         }
         chosen = answer;
       });

@@ -81,10 +81,10 @@ void print_temporary_folders(const fs::path& parent, Console& console) {
   for (const fs::path& folder : temporary_folders(parent)) {
     console.status(str_cat(
         folder.filename().string(),
-        ": not a checkpoint, ",
+        " is not a complete checkpoint (",
         format_bytes(static_cast<double>(bytes_in(folder))),
-        "; unless a process is writing it, `accelerate checkpoint prune` or "
-        "the next save removes it"));
+        "); unless a process is still writing to it, `accelerate checkpoint "
+        "prune` or the next save will remove it"));
   }
 }
 
@@ -125,7 +125,7 @@ int list(const ParsedArgs& arguments, CommandContext& context) {
   if (arguments.has("json")) {
     context.console.print(json.dump({.indent = 2}));
   } else if (entries.empty()) {
-    context.console.status("no checkpoints");
+    context.console.status("no checkpoints in " + folder.string());
   } else {
     context.console.print(format_table(rows));
   }
@@ -161,7 +161,7 @@ int verify(const ParsedArgs& arguments, CommandContext& context) {
       folder.string(),
       ": intact, ",
       manifest.files.size(),
-      " files, ",
+      manifest.files.size() == 1 ? " file, " : " files, ",
       format_bytes(static_cast<double>(manifest.bytes()))));
   return 0;
 }
@@ -265,8 +265,7 @@ int diff(const ParsedArgs& arguments, CommandContext& context) {
     context.console.print(json_of(tensors, documents).dump({.indent = 2}));
   } else {
     context.console.print(
-        equal ? "all tensors and documents are equal"
-              : tables_of(tensors, documents));
+        equal ? "the checkpoints are equal" : tables_of(tensors, documents));
   }
   return equal ? 0 : 1;
 }
@@ -281,7 +280,9 @@ int prune(const ParsedArgs& arguments, CommandContext& context) {
       text->find_first_not_of("0123456789") != text->npos ||
       std::stoul(*text) == 0) {
     throw ConfigError(str_cat(
-        "--keep `", printable(*text), "` is not a positive whole number"));
+        "--keep is `",
+        printable(*text),
+        "`, but must be a positive whole number"));
   }
   const fs::path folder = checkpoints_folder(folder_argument(arguments, 0));
   const CleanupResult cleanup = remove_abandoned(folder);
@@ -375,7 +376,7 @@ const CommandInfo& checkpoint_info() {
       .options =
           {{.name = "keep",
             .value_name = "N",
-            .help = "prune: keep this many complete checkpoints."},
+            .help = "prune: keep the N newest complete checkpoints."},
            {.name = "config",
             .value_name = "FOLDER",
             .help = "export: folder with config.json and the tokenizer files."},
@@ -410,9 +411,9 @@ int run_checkpoint(const ParsedArgs& arguments, CommandContext& context) {
   }
   throw ConfigError(
       str_cat(
-          "`checkpoint ",
+          "`checkpoint` has no action `",
           printable(name),
-          "` is not one of ",
+          "`; its actions are ",
           join(action_names(), ", ")),
       did_you_mean(name, action_names()));
 }

@@ -29,7 +29,9 @@ class Questionnaire {
     ask_number("num_machines", "How many machines train together?", "1");
     if (settings_.integer("num_machines") > 1) {
       ask_number(
-          "machine_rank", "What is the rank of this machine, from 0?", "0");
+          "machine_rank",
+          "What is the rank of this machine, counting from 0?",
+          "0");
       ask_address();
       ask_number(
           "main_process_port",
@@ -39,7 +41,7 @@ class Questionnaire {
     if (uses_cpu()) {
       ask_number(
           "num_processes",
-          "How many processes in total?",
+          "How many processes should run in total?",
           std::to_string(settings_.integer("num_machines")));
     }
     ask_precision();
@@ -70,7 +72,9 @@ class Questionnaire {
     }
     const std::string gpus = describe_gpus(hardware_.gpus);
     const std::string choice = prompt_.choose(
-        with_flag("use_cpu", "Train on which device?"), {gpus, "CPU"}, gpus);
+        with_flag("use_cpu", "Which device should training use?"),
+        {gpus, "CPU"},
+        gpus);
     if (choice == "CPU") {
       put("use_cpu", "true");
     }

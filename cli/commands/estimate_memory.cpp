@@ -42,9 +42,9 @@ std::vector<Type> chosen_types(const ParsedArgs& arguments) {
     if (found == names.end()) {
       throw ConfigError(
           str_cat(
-              "--dtypes `",
+              "--dtypes contains `",
               printable(word),
-              "` is not one of ",
+              "`, but may contain only ",
               join(names, ", ")),
           did_you_mean(word, names));
     }

@@ -109,7 +109,7 @@ std::string in_column(const std::string& name) {
 std::string settings_text(const Json& report) {
   std::string text;
   for (const Json& file : report.at("files").as_array()) {
-    text += in_column("(file read)") + file.as_string() + "\n";
+    text += in_column("(configuration file)") + file.as_string() + "\n";
   }
   for (const auto& [name, entry] : report.at("settings").as_object()) {
     const Json& value = entry.at("value");

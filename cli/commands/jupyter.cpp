@@ -27,7 +27,7 @@ fs::path data_folder(
                      (arguments.has("sys_prefix") ? 1 : 0);
   if (chosen > 1) {
     throw ConfigError(
-        "--user, --sys_prefix and --prefix contradict each other",
+        "--user, --sys_prefix and --prefix cannot be used together",
         "pass only one of them");
   }
   if (prefix) {
@@ -130,14 +130,17 @@ int run_jupyter(const ParsedArgs& arguments, CommandContext& context) {
     if (fs::remove_all(folder) == 0) {
       throw ConfigError(
           str_cat("no kernel is installed in ", folder.string()),
-          "pass the option that you used for `install`");
+          "if you passed --sys_prefix or --prefix to `install`, pass it here "
+          "too");
     }
     context.console.status(str_cat("Removed ", folder.string()));
     return 0;
   }
   throw ConfigError(
       str_cat(
-          "`jupyter ", printable(action), "` is not one of install, uninstall"),
+          "`jupyter` has no action `",
+          printable(action),
+          "`; its actions are install, uninstall"),
       did_you_mean(action, jupyter_info().first_choices));
 }
 

@@ -126,8 +126,8 @@ NamedMapping::NamedMapping(
       "error: ",
       printable(path.string()),
       " cannot be read: it became shorter while this program was using it, or "
-      "its disk failed\nhint: do not change a file in place: write another one "
-      "and rename it; then start this program again\n");
+      "its disk failed\nhint: replace a file by renaming a new one over it, "
+      "not by changing it in place; then start this program again\n");
   entry_->end.store(begin + size, std::memory_order_release);
   entry_->begin.store(begin, std::memory_order_release);
 }

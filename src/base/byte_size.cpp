@@ -43,7 +43,7 @@ std::pair<const char*, std::errc> parse_fraction(
 [[noreturn]] void throw_not_a_size(const std::string_view text) {
   throw ArgumentError(
       str_cat("`", text, "` is not a file size"),
-      "write a number and a unit that give whole bytes, such as `5GB`, "
+      "write a whole number of bytes as a number with a unit, such as `5GB`, "
       "`1.5GB` or `512MiB`");
 }
 

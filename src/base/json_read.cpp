@@ -209,7 +209,7 @@ class Builder {
 
   bool open(Json value) {
     if (open_.size() >= max_depth_) {
-      return fail(str_cat("nested deeper than ", max_depth_, " levels"));
+      return fail(str_cat("nested more than ", max_depth_, " levels deep"));
     }
     Json* inserted = insert(std::move(value));
     if (inserted == nullptr) {

@@ -246,10 +246,10 @@ std::optional<StoreClient::Answer> StoreClient::receive_answer(
     throw IoError(
         str_cat(
             operation,
-            ": the answer was not sent by the launcher's store at ",
+            ": the reply did not come from the launcher's store at ",
             options_.endpoint.text()),
-        "find out which program interferes with the connections between the "
-        "machines");
+        "find out which program is interfering with the connections between "
+        "the machines");
   }
   return Answer{static_cast<Reply>(fields->code), std::move(*payload)};
 }

@@ -133,7 +133,10 @@ class Reader {
     if (member.value.kind != ConfigNode::Kind::null && !truth) {
       fail(
           member.line,
-          str_cat("`fp16` `", member.value.text, "` is not true or false"));
+          str_cat(
+              "`fp16` is `",
+              member.value.text,
+              "`, but must be true or false"));
     }
     if (truth.value_or(false)) {
       settings_.set("mixed_precision", "fp16", origin(member.line));
@@ -196,7 +199,8 @@ class Reader {
               member.key,
               "` is a ",
               value.kind == ConfigNode::Kind::map ? "dictionary" : "list",
-              ", not ",
+              ", but must be ",
+              setting.type == SettingType::choice ? "one of " : "",
               allowed_values(setting)));
     }
     // Hugging Face Accelerate writes -1 for "must be on the command line".
@@ -340,7 +344,7 @@ class Reader {
     const Setting* setting = find_setting(key);
     if (setting != nullptr && setting->file == SettingFile::cpp) {
       return str_cat(
-          "`", key, "` belongs in accelerate_cpp.yaml in the same folder");
+          "move `", key, "` to accelerate_cpp.yaml in the same folder");
     }
     if (setting != nullptr && setting->file == SettingFile::none) {
       return str_cat("pass it as `--", setting->flag, "`");
@@ -384,9 +388,9 @@ void check_programs(
             origin.where,
             ": `",
             setting.name,
-            "` names a program to run, which is not accepted ",
-            is_own ? "because other users can write to the file"
-                   : "from this folder"),
+            "` chooses a program to run, so it is not accepted here: ",
+            is_own ? "other users can write to the file"
+                   : "the file is not in your own configuration folder"),
         str_cat("pass `--", setting.flag, "`, or set ", setting.variable));
   }
 }

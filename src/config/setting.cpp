@@ -22,7 +22,7 @@ std::string underscored(std::string_view flag) {
   // `fp8` is valid in Hugging Face Accelerate, so it is not treated as a typo.
   if (setting.name == "mixed_precision" && lower(text) == "fp8") {
     throw ConfigError(
-        str_cat(subject, " `fp8`: this version does not support fp8"),
+        str_cat(subject, " is `fp8`, which this version does not support"),
         "use bf16");
   }
   const char* list = setting.type == SettingType::choice ? "one of " : "";
@@ -33,9 +33,9 @@ std::string underscored(std::string_view flag) {
   throw ConfigError(
       str_cat(
           subject,
-          " `",
+          " is `",
           printable(text),
-          "` is not ",
+          "`, but must be ",
           list,
           allowed_values(setting)),
       hint);

@@ -41,7 +41,8 @@ std::vector<Setting> general_settings() {
        .variable = "ACCELERATE_DEBUG_MODE",
        .type = boolean,
        .default_text = "false",
-       .help = "Throw when the loss is not finite, and print the environment "
+       .help = "Throw an error if the loss is not finite, and print the "
+               "environment "
                "of each worker.",
        .group = group,
        .file = SettingFile::python},
@@ -171,8 +172,8 @@ std::vector<Setting> machine_settings() {
        .minimum = 0,
        .maximum = 65535,
        .value_name = "N",
-       .help = "Rank of this machine, from 0; under Slurm, it is set "
-               "automatically.",
+       .help = "Rank of this machine, counting from 0; set automatically under "
+               "Slurm.",
        .group = group,
        .file = SettingFile::python},
       {.name = "main_process_ip",
@@ -300,8 +301,8 @@ std::vector<Setting> failure_settings() {
        .minimum = 0,
        .maximum = 3600,
        .value_name = "SECONDS",
-       .help = "Maximum time between checks of the workers; a worker's exit "
-               "is noticed immediately.",
+       .help = "Maximum time between checks of the workers; an exit is noticed "
+               "immediately.",
        .group = group,
        .file = SettingFile::cpp},
       {.name = "stop_timeout",

@@ -244,7 +244,9 @@ void check_contradictions(const Settings& settings) {
   check_devices(settings);
   check_processes(settings);
   if (settings.flag("module") && settings.flag("no_python")) {
-    throw ConfigError("--module and --no_python contradict each other");
+    throw ConfigError(
+        "--module and --no_python cannot be used together",
+        "remove one of them");
   }
   check_logs(settings);
   check_machines(settings);

@@ -63,7 +63,7 @@ void check_depth(std::string_view text, const std::string& source) {
       fail(
           source,
           line_of(text, i),
-          str_cat("nested deeper than ", kMaxDepth, " levels"));
+          str_cat("nested more than ", kMaxDepth, " levels deep"));
     }
   }
 }
@@ -203,7 +203,7 @@ class Builder : public YAML::EventHandler {
       fail(
           source_,
           node.line,
-          str_cat("nested deeper than ", kMaxDepth, " levels"));
+          str_cat("nested more than ", kMaxDepth, " levels deep"));
     }
     if (!open_.empty() && expects_key()) {
       fail(source_, node.line, "a key must be a scalar");

@@ -101,7 +101,7 @@ std::unique_ptr<ControlPlane> listen_as_machine_0(
   }
   throw IoError(
       problem,
-      "pass an address of machine 0 and a free port with "
+      "pass the address of machine 0 and a free port with "
       "`--main_process_ip` and `--main_process_port`");
 }
 
@@ -132,7 +132,7 @@ void check_name_of_machine_0(
   if (from_slurm) {
     throw ConfigError(
         text,
-        "add the name to DNS or to /etc/hosts on every node, or pass an "
+        "add the name to DNS or to /etc/hosts on every node, or pass the "
         "address of the first node with `--main_process_ip`");
   }
   messages.warn(str_cat(text, "; trying again"));

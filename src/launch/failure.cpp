@@ -60,17 +60,16 @@ std::string others_text(const Failure& failure) {
 std::string early_exit_hint(const Failure& failure) {
   std::vector<std::string> parts;
   for (const Failure::EarlyExit& exit : failure.early_exits) {
-    parts.push_back(
-        str_cat("rank ", exit.rank, " (", format_seconds(exit.seconds), ")"));
+    parts.push_back(str_cat(
+        "rank ", exit.rank, " (after ", format_seconds(exit.seconds), ")"));
   }
   return str_cat(
+      "find out why ",
       enumerate(parts),
-      parts.size() == 1 ? " had" : " had each",
-      " already exited with code 0: if rank ",
+      " exited with code 0: rank ",
       failure.rank,
-      " was still waiting for ",
-      parts.size() == 1 ? "it" : "one of them",
-      ", find out why it exited early");
+      " may still have been waiting for ",
+      parts.size() == 1 ? "it" : "them");
 }
 
 // The lines that the C++ runtime prints for an uncaught exception; the report

@@ -141,9 +141,9 @@ class MainMachine : public ControlPlane {
   std::string missing_hint() {
     const std::scoped_lock lock(mutex_);
     if (rendezvous_.refused_a_secret()) {
-      return "give every machine the job secret of this machine: set the same "
-             "ACCELERATE_JOB_SECRET, or copy the file that `job_secret_file` "
-             "names";
+      return "give every machine the same job secret: set the same "
+             "ACCELERATE_JOB_SECRET, or copy the `job_secret_file` of this "
+             "machine";
     }
     return str_cat(
         "run the same command on the missing machines; they must be able to "

@@ -401,7 +401,7 @@ std::chrono::milliseconds rendezvous_timeout(const Settings& settings) {
       if (equals == std::string::npos ||
           (key != "timeout" && key != "join_timeout")) {
         throw ConfigError(
-            str_cat("--rdzv_conf `", printable(pair), "` is not supported"),
+            str_cat("--rdzv_conf does not support `", printable(pair), "`"),
             "use `timeout=SECONDS`, the only option");
       }
       const auto value = parse_double(pair.substr(equals + 1));
@@ -409,9 +409,9 @@ std::chrono::milliseconds rendezvous_timeout(const Settings& settings) {
       if (!value || *value < static_cast<double>(limits.minimum) ||
           *value > static_cast<double>(limits.maximum)) {
         throw ConfigError(str_cat(
-            "--rdzv_conf `",
+            "--rdzv_conf has `",
             printable(pair),
-            "` is not a number of seconds from ",
+            "`, but the timeout must be a number of seconds from ",
             limits.minimum,
             " to ",
             limits.maximum));

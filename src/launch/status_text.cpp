@@ -30,10 +30,11 @@ std::string wait_text(const RankStatus& status) {
   }
   if (!status.waiting_for.empty()) {
     text += str_cat(
-        ", waiting for store key `",
+        ", has waited ",
+        format_seconds(status.waiting_seconds),
+        " for store key `",
         printable(status.waiting_for),
-        "` for ",
-        format_seconds(status.waiting_seconds));
+        "`");
   }
   return text;
 }
@@ -43,7 +44,8 @@ std::string state_of(const LocalWorker& worker) {
     return worker.exit;
   }
   return worker.is_stopped
-             ? str_cat("stopped; `kill -CONT ", worker.pid, "` continues it")
+             ? str_cat(
+                   "stopped; run `kill -CONT ", worker.pid, "` to resume it")
              : "running";
 }
 

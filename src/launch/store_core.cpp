@@ -210,7 +210,8 @@ bool StoreCore::authenticate(Client& client, std::string& incoming) {
   client.opener.emplace(keys.requests);
   client.sealer.emplace(keys.replies);
   if (is_stale(client)) {
-    reply(client, Reply::stale, "it belongs to an earlier generation");
+    reply(
+        client, Reply::stale, "this process belongs to an earlier generation");
     return true;
   }
   if (hello.role == Role::worker) {

@@ -45,7 +45,7 @@ TEST_F(Config, ReadsAnswersFromAPipe) {
   EXPECT_EQ(
       line_of(read(path()), "distributed_type"), "distributed_type: MULTI_CPU");
   EXPECT_NE(
-      result.err.find("the answer `many` is not a whole number"),
+      result.err.find("the answer is `many`, but must be a whole number"),
       std::string::npos)
       << result.err;
   EXPECT_NE(
@@ -176,9 +176,9 @@ TEST_F(Config, AcceptsACompilerOnlyFromTheUsersOwnFolder) {
   EXPECT_EQ(foreign.err.find("planted"), std::string::npos) << foreign.err;
   EXPECT_NE(
       foreign.err.find(
-          home_ +
-          "/foreign/accelerate_cpp.yaml:2: `cxx` names a program to run, which "
-          "is not accepted from this folder"),
+          home_ + "/foreign/accelerate_cpp.yaml:2: `cxx` chooses a program to "
+                  "run, so it is not accepted here: the file is not in your "
+                  "own configuration folder"),
       std::string::npos)
       << foreign.err;
 

@@ -300,9 +300,8 @@ TEST_F(Machines, ReportAWrongSecret) {
   EXPECT_TRUE(contains(results[0].err, "refused a connection from 127.0.0.1"));
   EXPECT_TRUE(contains(results[0].err, "refused: wrong secret"))
       << results[0].err;
-  EXPECT_TRUE(contains(
-      results[0].err,
-      "hint: give every machine the job secret of this machine"))
+  EXPECT_TRUE(
+      contains(results[0].err, "hint: give every machine the same job secret"))
       << results[0].err;
   EXPECT_EQ(results[1].exit_code, 2);
   EXPECT_TRUE(contains(results[1].err, "rejected this process's secret"));

@@ -97,7 +97,7 @@ TEST(Json, RefusesDeepNestingAndLargeInput) {
 
   EXPECT_EQ(
       message_of_parse(deep, {.max_depth = 3}),
-      "JSON text:1:5: nested deeper than 3 levels");
+      "JSON text:1:5: nested more than 3 levels deep");
   EXPECT_EQ(
       message_of_parse("[1, 2]", {.max_bytes = 4}),
       "JSON text is 6 bytes, more than the 4 allowed");

@@ -79,23 +79,26 @@ TEST(Settings, ErrorsListTheAllowedValues) {
 
   EXPECT_EQ(
       flag("mixed_precision", "f16"),
-      "--mixed_precision `f16` is not one of no, fp16, bf16 | did you mean "
+      "--mixed_precision is `f16`, but must be one of no, fp16, bf16 | did you "
+      "mean "
       "`fp16`?");
   EXPECT_EQ(
       flag("mixed_precision", "fp8"),
-      "--mixed_precision `fp8`: this version does not support fp8 | use bf16");
+      "--mixed_precision is `fp8`, which this version does not support | use "
+      "bf16");
   EXPECT_EQ(
       flag("num_processes", "two"),
-      "--num_processes `two` is not a whole number from 1 to 65536");
+      "--num_processes is `two`, but must be a whole number from 1 to 65536");
   EXPECT_EQ(
       flag("num_processes", "0"),
-      "--num_processes `0` is not a whole number from 1 to 65536");
+      "--num_processes is `0`, but must be a whole number from 1 to 65536");
   EXPECT_EQ(
       flag("main_process_port", "65536"),
-      "--main_process_port `65536` is not a whole number from 0 to 65535");
+      "--main_process_port is `65536`, but must be a whole number from 0 to "
+      "65535");
   EXPECT_EQ(
       flag("monitor_interval", "nan"),
-      "--monitor_interval `nan` is not a number from 0 to 3600");
+      "--monitor_interval is `nan`, but must be a number from 0 to 3600");
 }
 
 TEST(Settings, ContradictionsNameBothSources) {
@@ -133,7 +136,7 @@ TEST(ConfigFile, UnknownKeysReportTheLineAndTheNearestKey) {
       "c.yaml:2: unknown key `num_proceses` | did you mean `num_processes`?");
   EXPECT_EQ(
       load_error("max_restarts: 2\n"),
-      "c.yaml:1: unknown key `max_restarts` | `max_restarts` belongs in "
+      "c.yaml:1: unknown key `max_restarts` | move `max_restarts` to "
       "accelerate_cpp.yaml in the same folder");
   EXPECT_EQ(
       load_error("num_processes: 2\n", SettingFile::cpp),
@@ -211,18 +214,18 @@ TEST(ConfigFile, MalformedTextReportsTheLine) {
       "c.yaml:3: the file has a second document");
   EXPECT_EQ(
       load_error("debug: [1]\n"),
-      "c.yaml:1: `debug` is a list, not true or false");
+      "c.yaml:1: `debug` is a list, but must be true or false");
 }
 
 TEST(ConfigFile, RejectsYamlBombsQuickly) {
   EXPECT_EQ(
       load_error(std::string(1 << 20, '[')),
-      "c.yaml:1: nested deeper than 64 levels");
+      "c.yaml:1: nested more than 64 levels deep");
   std::string deep;
   for (int i = 0; i < 1000; ++i) {
     deep += std::string(static_cast<std::size_t>(i), ' ') + "a:\n";
   }
-  EXPECT_EQ(load_error(deep), "c.yaml:65: nested deeper than 64 levels");
+  EXPECT_EQ(load_error(deep), "c.yaml:65: nested more than 64 levels deep");
   std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 9; ++i) {
     const std::string before = "*a" + std::to_string(i - 1);

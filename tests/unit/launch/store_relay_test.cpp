@@ -149,7 +149,7 @@ TEST_F(StoreRelayTest, CannotInventAnAnswer) {
       [](const std::string&) { return std::string("\x06\0\0\0\0wrong", 10); });
 
   EXPECT_NE(
-      error_of([&] { client_->get("k", kLimit); }).find("was not sent by"),
+      error_of([&] { client_->get("k", kLimit); }).find("did not come from"),
       std::string::npos);
 }
 
@@ -161,7 +161,7 @@ TEST_F(StoreRelayTest, CannotChangeAnAnswer) {
   });
 
   EXPECT_NE(
-      error_of([&] { client_->get("k", kLimit); }).find("was not sent by"),
+      error_of([&] { client_->get("k", kLimit); }).find("did not come from"),
       std::string::npos);
 }
 
@@ -174,7 +174,7 @@ TEST_F(StoreRelayTest, CannotRepeatAnOldAnswer) {
   relay_.change_answers([this](const std::string&) { return kept_; });
 
   EXPECT_NE(
-      error_of([&] { client_->get("k", kLimit); }).find("was not sent by"),
+      error_of([&] { client_->get("k", kLimit); }).find("did not come from"),
       std::string::npos);
 }
 
@@ -184,7 +184,7 @@ TEST_F(StoreRelayTest, CannotReturnARequestAsItsAnswer) {
   relay_.change_answers([this](const std::string&) { return kept_; });
 
   EXPECT_NE(
-      error_of([&] { client_->set("k", "v"); }).find("was not sent by"),
+      error_of([&] { client_->set("k", "v"); }).find("did not come from"),
       std::string::npos);
 }
 

@@ -51,8 +51,9 @@ class GraphedCall {
   auto operator()(const Nests&... nests) {
     using Result = std::invoke_result_t<Function&, const Nests&...>;
     const std::tuple<Nests...> arguments(nests...);
-    // A replay does not call the function. Its result has the structure that
-    // the function returned in the last call that ran it.
+    // A replay does not call `function_`. The result of a replay has the
+    // structure of the last nest that `function_` returned, stored in
+    // `structure_`.
     static_assert(
         std::is_void_v<Result> ||
             std::is_same_v<Result, std::remove_cvref_t<Result>>,

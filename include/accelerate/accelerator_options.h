@@ -33,11 +33,11 @@ struct GradientAccumulationPlugin {
   /// Whether `LRScheduler::step_count` includes micro-steps that did not
   /// synchronize gradients.
   bool adjust_scheduler = true;
-  /// The last batch of a loader always completes an update, even after fewer
-  /// than `num_steps` micro-batches.
+  /// Whether the last batch of a loader always completes an update, even after
+  /// fewer than `num_steps` micro-batches.
   bool sync_with_dataloader = true;
-  /// Reduces gradients across processes after every micro-batch. The optimizer
-  /// still steps only once per micro-batch group.
+  /// Whether to reduce gradients across processes after every micro-batch. The
+  /// optimizer still steps only once per micro-batch group.
   bool sync_each_batch = false;
   AccumulationWeighting weighting = AccumulationWeighting::fixed;
 };
@@ -47,8 +47,8 @@ enum class CommHook { no, fp16, bf16 };
 
 /// Options for synchronizing gradients and buffers across processes.
 struct DistributedDataParallelKwargs {
-  /// Copies the buffers of process 0 to all processes at the end of each
-  /// backward pass that synchronizes gradients.
+  /// Whether to copy the buffers of process 0 to all processes at the end of
+  /// each backward pass that synchronizes gradients.
   bool broadcast_buffers = true;
   /// Size of the buckets in which gradients are reduced, in MiB.
   double bucket_cap_mb = 25;
@@ -82,8 +82,8 @@ struct AcceleratorOptions {
   std::optional<DataLoaderConfiguration> dataloader_config = std::nullopt;
   std::optional<GradientAccumulationPlugin> gradient_accumulation_plugin =
       std::nullopt;
-  /// False: each call to `step` of a prepared scheduler advances the schedule
-  /// by one step, whether or not the optimizer stepped.
+  /// If false, each call to `step` of a prepared scheduler advances the
+  /// schedule by one step, whether or not the optimizer stepped.
   bool step_scheduler_with_optimizer = true;
   /// How many steps a prepared scheduler takes for each optimizer step.
   SchedulerUnit scheduler_unit = SchedulerUnit::per_process;
@@ -106,7 +106,7 @@ struct PrepareModelOptions {
   /// Whether to move the model to the Accelerator's device. Default:
   /// `AcceleratorOptions::device_placement`.
   std::optional<bool> device_placement = std::nullopt;
-  /// True: the gradients of this model are not synchronized.
+  /// If true, the gradients of this model are not synchronized.
   bool evaluation_mode = false;
 };
 

@@ -18,8 +18,8 @@ namespace accelerate {
 /// Sets this thread's autocast state for one device type, and restores the
 /// previous state at the end of the scope, even after an exception.
 ///
-/// If `options.enabled` is false, autocast is off inside the scope, whatever
-/// the precision. If `options.enabled` is true and the precision is
+/// If `options.enabled` is false, autocast is off inside the scope, regardless
+/// of the precision. If `options.enabled` is true and the precision is
 /// `Precision::no`, the guard changes nothing. Guards may be nested. The cache
 /// of cast weights is cleared at the end of the outermost guard, and at the end
 /// of a guard that enabled the cache, so no cast weight outlives an optimizer

@@ -38,22 +38,22 @@ struct ProjectConfiguration {
 };
 
 struct SaveStateOptions {
-  /// False: `save_state` copies the state and returns; the copy is written in
-  /// the background while training continues. The next save waits until the
+  /// If false, `save_state` copies the state and returns; the copy is written
+  /// in the background while training continues. The next save waits until the
   /// copy is written. A write error is thrown by the next call that saves or
   /// loads a checkpoint, by `wait_for_checkpoint` or by `end_training`.
   bool blocking = true;
 };
 
 struct LoadStateOptions {
-  /// False: state that exists only in the checkpoint or only in this run is
+  /// If false, state that exists only in the checkpoint or only in this run is
   /// skipped and listed in the report. Weights whose data type differs between
   /// the checkpoint and this run are converted and listed.
   bool strict = true;
-  /// False: if nothing has been saved yet, `load_state` without a folder
-  /// changes nothing and returns a report without a path. Use this in jobs that
-  /// a batch system restarts, because the first run of such a job has nothing
-  /// to load.
+  /// If false and nothing has been saved yet, `load_state` without a folder
+  /// changes nothing and returns a report without a path. Set this to false in
+  /// jobs that a batch system restarts, because the first run of such a job has
+  /// nothing to load.
   bool required = true;
 };
 

@@ -12,7 +12,8 @@
 namespace accelerate {
 
 struct ClipGradNormOptions {
-  /// The p of the p-norm. `INFINITY`: the largest absolute value.
+  /// The p of the p-norm. With `INFINITY`, the norm is the largest absolute
+  /// value.
   double norm_type = 2.0;
   /// Whether to throw `StateError` when the norm is inf or NaN. This check
   /// waits for the device.

@@ -83,18 +83,18 @@ struct DataLoaderOptions {
   /// Samples per batch. With several processes, see
   /// `DataLoaderConfiguration::split_batches`.
   std::int64_t batch_size = 1;
-  /// Shuffles the samples, in a different order in each epoch. The orders
-  /// depend only on `seed` and the epoch.
+  /// Whether to shuffle the samples, in a different order in each epoch. The
+  /// order depends only on `seed` and the epoch.
   bool shuffle = false;
   /// A custom sample order, instead of `shuffle`.
   std::optional<Sampler> sampler = std::nullopt;
   /// Custom batches, instead of `batch_size`, `shuffle` and `sampler`.
   std::optional<BatchSampler> batch_sampler = std::nullopt;
-  /// Number of worker threads that prefetch batches. 0: the thread that runs
-  /// the loop reads the batches. A stream uses at most one worker thread.
+  /// Number of worker threads that prefetch batches. With 0, the thread that
+  /// runs the loop reads the batches. A stream uses at most one worker thread.
   std::int64_t num_workers = 0;
-  /// Drops the last batch if it is incomplete. With several processes, drops
-  /// the last step if any process's batch is incomplete.
+  /// Whether to drop the last batch if it is incomplete. With several
+  /// processes, the last step is dropped if any process's batch is incomplete.
   bool drop_last = false;
   /// A function `Batch(std::vector<Sample>)` that joins samples into a batch.
   /// Several threads may call the function at once. Default: `default_collate`.
@@ -104,9 +104,9 @@ struct DataLoaderOptions {
   /// Number of batches that each worker may prefetch; 2 if not set. Setting it
   /// requires at least one worker.
   std::optional<std::int64_t> prefetch_factor = std::nullopt;
-  /// Puts batches into pinned memory, so that the program can continue while
-  /// batches are copied to a GPU. Default: true for a prepared loader that
-  /// sends batches to a GPU, otherwise false.
+  /// Whether to put batches into pinned memory, so that the program can
+  /// continue while batches are copied to a GPU. Default: true for a prepared
+  /// loader that sends batches to a GPU, otherwise false.
   std::optional<bool> pin_memory = std::nullopt;
   /// How long the loop waits for its workers before it throws an `IoError` that
   /// names the sample that is being read. Without workers there is no limit,
@@ -118,7 +118,7 @@ struct DataLoaderOptions {
   /// of `generator`, or else `DataLoaderConfiguration::data_seed`, or else the
   /// seed that LibTorch's default generator has when the first loop begins.
   std::optional<std::uint64_t> seed = std::nullopt;
-  /// A generator whose seed is used if `seed` is empty.
+  /// A generator whose seed is used if `seed` is not set.
   std::optional<at::Generator> generator = std::nullopt;
 };
 

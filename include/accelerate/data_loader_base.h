@@ -102,7 +102,7 @@ class ACCELERATE_API DataLoaderBase {
   /// Returns a pointer that expires when the loader is destroyed.
   std::weak_ptr<const void> lifetime() const { return impl_; }
 
-  /// Whether the last step is filled up with repeated samples.
+  /// Whether the last step is completed with repeated samples.
   /// `set_even_batches` applies only to loops that begin later.
   bool even_batches() const;
   void set_even_batches(bool even);

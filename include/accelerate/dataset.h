@@ -81,8 +81,8 @@ concept LibTorchStream =
     std::same_as<typename D::BatchRequestType, std::size_t> &&
     requires(D& dataset, std::size_t count) { dataset.get_batch(count); };
 
-/// Returns the vector of samples that a LibTorch stream returned; empty at the
-/// end of the stream.
+/// Converts the result of a LibTorch stream's `get_batch` to a vector of
+/// samples, which is empty at the end of the stream.
 template <typename Result>
 auto samples_of(Result result) {
   if constexpr (requires { result.has_value(); }) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of the LibTorch types that our public headers use.
+// Forward declarations of the LibTorch types that the public headers use.
 #pragma once
 
 namespace at {

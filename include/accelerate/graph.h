@@ -52,11 +52,11 @@ class ACCELERATE_API GraphedFunction {
   /// graph.
   Tensors run(const Tensors& inputs, const Body& body) const;
 
-  /// How many combinations of shapes were captured.
+  /// Returns how many combinations of shapes were captured.
   std::int64_t num_graphs() const;
-  /// How many calls were replays.
+  /// Returns how many calls were replays.
   std::int64_t num_replays() const;
-  /// Why calls run eagerly; empty while nothing prevents capture.
+  /// Returns why calls run eagerly; empty if nothing prevents capture.
   std::string why_not() const;
 
  private:

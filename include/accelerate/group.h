@@ -67,12 +67,12 @@ struct GroupOptions {
   std::function<void(const std::string&)> warn = {};
   /// Network interface for Gloo between machines. Default: LibTorch's choice.
   std::optional<std::string> network_interface = std::nullopt;
-  /// True: the caller guarantees that all ranks are on this machine, so Gloo
+  /// If true, the caller guarantees that all ranks are on this machine, so Gloo
   /// listens only on loopback even if the ranks cannot share memory.
   bool one_machine = false;
   /// The GPU whose tensors the backend `nccl` transfers.
   std::optional<c10::Device> device = std::nullopt;
-  /// False: ranks do not try to share memory, as if each were on a different
+  /// If false, ranks do not try to share memory, as if each were on a different
   /// machine.
   bool shared_memory = true;
 };
@@ -125,7 +125,7 @@ class ACCELERATE_API Pending {
 /// compare the operation, sequence number, types and shapes of their calls. If
 /// the calls differ, every rank throws `MismatchError` with a table of the
 /// calls, and the group stays usable. If a rank dies or times out, the other
-/// ranks throw `DistributedError`, and the group refuses further calls. Tensors
+/// ranks throw `DistributedError`, and the group rejects further calls. Tensors
 /// may be on any device: if no backend of the group supports the device, the
 /// tensors are copied to host memory and back.
 ///

@@ -78,17 +78,19 @@ struct JsonParseOptions {
   /// If the text is part of a file, the offset of the text in the file. Errors
   /// then name the byte offset in the file instead of the line and column.
   std::optional<std::size_t> byte_offset = std::nullopt;
-  /// Accepts `NaN`, `Infinity` and `-Infinity`, as Python does.
+  /// Whether to accept `NaN`, `Infinity` and `-Infinity`, as Python does.
   bool allow_nan = false;
 };
 
 struct JsonDumpOptions {
   /// Spaces per nesting level; a negative number writes everything on one line.
   int indent = -1;
-  /// Escapes every character outside ASCII, as Python does by default.
+  /// Whether to escape every character outside ASCII, as Python does by
+  /// default.
   bool ensure_ascii = false;
-  /// Writes `NaN`, `Infinity` and `-Infinity` as Python does. If false, `dump`
-  /// throws for these numbers, because JSON cannot represent them.
+  /// Whether to write `NaN`, `Infinity` and `-Infinity`, as Python does. If
+  /// false, `dump` throws for these numbers, because JSON cannot represent
+  /// them.
   bool allow_nan = false;
 };
 

@@ -23,7 +23,7 @@ namespace accelerate {
 struct LocalSGDOptions {
   /// Number of optimizer steps after which the parameters are averaged.
   std::int64_t local_sgd_steps = 8;
-  /// False: gradients are averaged in each step, as without `LocalSGD`.
+  /// If false, gradients are averaged in each step, as without `LocalSGD`.
   bool enabled = true;
 };
 

@@ -23,8 +23,9 @@ ACCELERATE_API std::string_view name_of(LogLevel level);
 
 struct LogOptions {
   bool main_process_only = true;
-  /// Every process logs, one after the other, in the order of the process
-  /// indices. Logging is then collective. Overrides `main_process_only`.
+  /// Whether every process logs, one after the other, in the order of the
+  /// process indices. Logging is then collective. Overrides
+  /// `main_process_only`.
   bool in_order = false;
 };
 

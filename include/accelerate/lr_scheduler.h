@@ -184,8 +184,8 @@ struct OneCycleLROptions {
   /// Fraction of the steps during which the learning rate rises.
   double pct_start = 0.3;
   AnnealStrategy anneal_strategy = AnnealStrategy::cos;
-  /// Varies the momentum (for Adam, the first beta) inversely to the learning
-  /// rate.
+  /// Whether to vary the momentum (for Adam, the first beta) inversely to the
+  /// learning rate.
   bool cycle_momentum = true;
   double base_momentum = 0.85;
   double max_momentum = 0.95;

@@ -23,7 +23,7 @@ namespace accelerate {
 /// says that memory ran out.
 ACCELERATE_API bool is_out_of_memory(const std::exception_ptr& error);
 
-/// Returns unused memory in the caching allocator to the device. Does nothing
+/// Returns unused memory from the caching allocator to the device. Does nothing
 /// without an accelerator.
 ACCELERATE_API void clear_device_cache();
 

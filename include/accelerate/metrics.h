@@ -54,7 +54,7 @@ using Confusion = std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t>;
 /// How the scores of classes are combined.
 enum class Average {
   binary,    ///< the score of `pos_label`; at most two classes
-  micro,     ///< the score over all predictions, whatever the class
+  micro,     ///< the score over the predictions of all classes together
   macro,     ///< the mean over classes
   weighted,  ///< the mean over classes, weighted by their number of references
 };
@@ -97,7 +97,7 @@ class ACCELERATE_API F1 {
 
 /// The Matthews correlation of predicted and true classes, for two or more
 /// classes: 1 if all predictions are right, and 0 if they are no better than
-/// chance. Also 0 if all predictions, or all references, are the same class.
+/// chance. Also 0 if all predictions, or all references, are in the same class.
 class ACCELERATE_API MatthewsCorrelation {
  public:
   void add_batch(const Tensor& predictions, const Tensor& references);

@@ -64,8 +64,8 @@ struct PartialStateOptions {
 /// How `split_between_processes` splits inputs whose length is not a multiple
 /// of the number of processes.
 struct SplitOptions {
-  /// Extends shorter blocks by repeating their last element, so that every
-  /// process gets the same number of elements.
+  /// Whether to extend shorter blocks by repeating their last element, so that
+  /// every process gets the same number of elements.
   bool apply_padding = false;
 };
 

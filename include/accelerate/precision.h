@@ -37,7 +37,7 @@ ACCELERATE_API void check_precision(
 
 /// Options for autocast inside a guard.
 struct AutocastKwargs {
-  /// False: computes in full precision inside the guard.
+  /// If false, computes in full precision inside the guard.
   bool enabled = true;
   /// Whether a weight that is used several times is cast only once. Default:
   /// the current setting of the thread.
@@ -51,7 +51,7 @@ struct GradScalerKwargs {
   double backoff_factor = 0.5;
   /// Number of steps without overflow before the scale grows.
   std::int64_t growth_interval = 2000;
-  /// False: the loss and the gradients are not scaled.
+  /// If false, the loss and the gradients are not scaled.
   bool enabled = true;
 };
 

@@ -85,7 +85,7 @@ ACCELERATE_API void save_safetensors(
 
 struct SaveShardedOptions {
   std::string name = "model";
-  /// Maximum file size in bytes. A tensor larger than this gets its own file.
+  /// Maximum file size in bytes. A larger tensor gets its own file.
   std::uint64_t max_shard_size = std::uint64_t{50'000'000'000};
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
 };

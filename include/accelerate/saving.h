@@ -19,8 +19,8 @@
 namespace accelerate {
 
 struct SaveModelOptions {
-  /// A model larger than this is split into files of at most this size, with an
-  /// index. A tensor larger than this gets its own file.
+  /// Maximum file size. A larger model is split into several files with an
+  /// index. A larger tensor gets its own file.
   ByteSize max_shard_size = "10GB";
 };
 
@@ -33,8 +33,8 @@ ACCELERATE_API void save(
 ACCELERATE_API void save(const Json& value, const std::filesystem::path& path);
 
 /// Loads a file that `save` wrote. `load` returns tensors, and `load<Json>`
-/// returns a JSON value. Code in a file is never executed; a pickle
-/// (`torch.save`) is refused with a `FormatError`.
+/// returns a JSON value. Throws `FormatError` for a pickle, the format of
+/// `torch.save`: `load` never executes code from a file.
 template <typename T = std::map<std::string, Tensor>>
 [[nodiscard]] T load(const std::filesystem::path& path);
 template <>

@@ -22,17 +22,17 @@ struct ShardRules {
   std::int64_t batch_size = 1;
   std::int64_t num_processes = 1;
   std::int64_t process_index = 0;
-  /// False: each process gets batches of `batch_size`, and a step uses
-  /// `batch_size × num_processes` samples. True: a step uses `batch_size`
+  /// If false, each process gets batches of `batch_size`, and a step uses
+  /// `batch_size × num_processes` samples. If true, a step uses `batch_size`
   /// samples, and each process gets its share of these samples.
   bool split_batches = false;
-  /// Completes the last step with the epoch's first samples, so that every
-  /// process gets the same number of batches of the same size.
+  /// Whether to complete the last step with the epoch's first samples, so that
+  /// every process gets the same number of batches of the same size.
   bool even_batches = true;
-  /// Drops an incomplete last step.
+  /// Whether to drop an incomplete last step.
   bool drop_last = false;
-  /// True: one process reads for all processes, and the samples of an
-  /// incomplete last step are divided equally between the processes. False:
+  /// If true, one process reads for all processes, and the samples of an
+  /// incomplete last step are divided equally between the processes. If false,
   /// these samples fill the batch of the first process, then the batch of the
   /// next process, and so on.
   bool dispatch_batches = false;

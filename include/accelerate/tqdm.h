@@ -39,7 +39,7 @@ struct TqdmOptions {
   /// Minimum time between two redraws. Default: 0.1 s on a terminal, 5 s
   /// elsewhere.
   std::optional<std::chrono::milliseconds> interval = std::nullopt;
-  /// Keeps the bar on the screen after it is closed.
+  /// Whether the bar stays on the screen after it is closed.
   bool leave = true;
   /// The clock to use; for tests.
   std::function<std::chrono::steady_clock::time_point()> clock = {};

@@ -73,8 +73,8 @@ class TRANSFORMERS_API DataCollatorWithPadding {
 };
 
 struct LanguageModelingOptions {
-  /// Whether to mask tokens for masked language modeling. False: `labels` is a
-  /// copy of `input_ids` with -100 for padding.
+  /// Whether to mask tokens for masked language modeling. If false, `labels` is
+  /// a copy of `input_ids` with -100 for padding.
   bool mlm = true;
   /// The fraction of tokens that the model must predict.
   double mlm_probability = 0.15;

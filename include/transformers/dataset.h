@@ -159,7 +159,7 @@ class TRANSFORMERS_API Dataset {
 
   /// Calls `function` for every row and returns the resulting dataset. Each
   /// column that `function` returns replaces the row's column of the same name,
-  /// or is added to the row if there is none.
+  /// or is added to the row if there is no such column.
   ///
   /// Every resulting row must have the same columns in the same order. Throws
   /// an `ArgumentError` with the row's index when the columns or types in a row

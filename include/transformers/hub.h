@@ -7,9 +7,9 @@
 // Environment variables configure the downloads. The cache is the folder
 // HF_HUB_CACHE, or else `hub` in the folder HF_HOME. By default, HF_HOME is
 // `huggingface` in the folder XDG_CACHE_HOME, or else `~/.cache/huggingface`.
-// HF_ENDPOINT selects a different server. HF_TOKEN, or
-// the file that `hf auth login` writes, provides the access token.
-// HF_HUB_OFFLINE=1 disables network access.
+// HF_ENDPOINT selects a different server. HF_TOKEN, or the file that `hf auth
+// login` writes, provides the access token. HF_HUB_OFFLINE=1 disables network
+// access.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,8 @@ struct ResolveOptions {
   /// The access token. If it is an empty string, no token is sent. Default:
   /// HF_TOKEN, or else the token that `hf auth login` saved.
   std::optional<std::string> token = std::nullopt;
-  /// The cache folder. Default: the folder from the environment variables.
+  /// The cache folder. Default: the folder that the environment variables
+  /// select.
   std::filesystem::path cache_dir = {};
   /// Whether to use only the cache, never the network.
   bool local_files_only = false;
@@ -55,9 +56,10 @@ struct ResolveOptions {
 /// is a folder, otherwise the cached snapshot of the model `org/name`. Missing
 /// files are downloaded first.
 ///
-/// If several processes need a file, one downloads it and the others wait. A
-/// file in the cache is always complete; an interrupted download resumes.
-/// Only safetensors weights are downloaded, because pickle files can run code.
+/// If several processes need a file, one process downloads the file and the
+/// other processes wait. A file in the cache is always complete; an interrupted
+/// download resumes. Only safetensors weights are downloaded, because pickle
+/// files can run code.
 ///
 /// If the server cannot be reached but the cached snapshot is complete, the
 /// cached snapshot is used.

@@ -38,8 +38,8 @@ struct GreedyLROptions {
   std::int64_t patience = 10;
   double threshold = 1e-6;
   ThresholdMode threshold_mode = ThresholdMode::abs;
-  /// Number of calls to `step` that are ignored after a reduction and after an
-  /// increase.
+  /// Number of calls to `step` that are ignored after each change of the
+  /// learning rate.
   std::int64_t cooldown = 0;
   std::int64_t warmup = 0;
   /// The lowest and the highest learning rate: one value, or one for each
@@ -48,7 +48,7 @@ struct GreedyLROptions {
   std::vector<double> max_lr = {1.0};
   /// A change of the learning rate by this amount or less is not applied.
   double eps = 1e-8;
-  /// Uses the average of the last `window_size` metrics.
+  /// Whether to use the average of the last `window_size` metrics.
   bool smooth = false;
   std::int64_t window_size = 50;
   /// Number of reductions at the lowest learning rate after which the schedule

@@ -16,7 +16,7 @@
 namespace accelerate {
 
 /// Owns the objects that do the work of an `Accelerator`. Each object uses only
-/// objects above it.
+/// objects that are declared above it.
 class Accelerator::Impl {
  public:
   Impl(PartialState state, const AcceleratorOptions& options);

@@ -13,14 +13,15 @@
 
 namespace accelerate {
 
-/// NOTE [Captured steps] The recorder decides which calls are captured; see
-/// NOTE [Step recorder]. Here, a capture is one graph of everything that the
-/// body does: forward, backward, and the optimizer's step. The body's work on
-/// the CPU, such as counting the update, is not part of the graph. Each replay
-/// therefore copies the learning rates to the device, and counts the updates
-/// that the graph contains. A graph refers to parameters, buffers and optimizer
-/// states by address. `addresses` returns these addresses, because operations
-/// such as `load_state` may change them.
+/// NOTE [Captured steps]
+/// The recorder decides which calls are captured; see NOTE [Step recorder].
+/// Here, a capture is one graph of everything that the body does: forward,
+/// backward, and the optimizer's step. The body's work on the CPU, such as
+/// counting the update, is not part of the graph. Each replay therefore copies
+/// the learning rates to the device, and counts the updates that the graph
+/// contains. A graph refers to parameters, buffers and optimizer states by
+/// address. `addresses` returns these addresses, because operations such as
+/// `load_state` may change them.
 class detail::GraphedFunction::Impl : private RecorderClient {
  public:
   Impl(Accelerator::Impl& accelerator, const GraphOptions& options);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that appears complete or not at all.
+// Writes files atomically: other processes see either the complete file or
+// none.
 #pragma once
 
 #include <filesystem>

@@ -19,7 +19,7 @@ namespace accelerate {
 /// An element of a list that the signal handler reads without a lock. Elements
 /// are never freed; they are reused after their mapping has ended.
 struct NamedMapping::Entry {
-  std::atomic<std::uintptr_t> begin = 0;  ///< 0: not in use.
+  std::atomic<std::uintptr_t> begin = 0;  ///< 0 if not in use.
   std::atomic<std::uintptr_t> end = 0;
   std::string message;
   Entry* next = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPUs this process may run on.
+// The CPUs that this process may run on.
 #pragma once
 
 #include <cstdint>

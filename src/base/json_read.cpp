@@ -116,7 +116,7 @@ OrdinaryText replace_special_numbers(std::string_view text) {
   return result;
 }
 
-// Builds the value from the parser's events and enforces our limits.
+// Builds the value from the parser's events and enforces the limits.
 class Builder {
  public:
   explicit Builder(const JsonParseOptions& options)

@@ -11,7 +11,7 @@ namespace accelerate {
 
 struct NotebookLaunch {
   std::int32_t num_processes;
-  /// Non-zero: use the CPU only.
+  /// If not 0, the workers use only the CPU.
   std::int32_t cpu;
   const char* mixed_precision;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file descriptor that closes itself.
+// An RAII wrapper for file descriptors.
 #pragma once
 
 #include <utility>

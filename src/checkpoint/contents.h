@@ -64,7 +64,7 @@ struct CheckpointContents {
   std::map<std::string, std::vector<TensorRange>> ranges;
   /// JSON documents. Only the documents of rank 0 are saved.
   std::map<std::string, Json> documents;
-  /// Tensors of this rank. Every rank saves its own.
+  /// Tensors that belong to this rank. Every rank saves its own tensors.
   TensorMap rank_state;
 
   /// Changes the contents so that only rank 0 saves `weights` and the `ranges`

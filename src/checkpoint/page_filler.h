@@ -47,7 +47,7 @@ class PageFiller {
   /// file, the call fails and the process survives. This process copies a last
   /// partial page itself, without this protection.
   ///
-  /// Returns false if the kernel refused the copy or could not read `from`.
+  /// Returns false if the kernel rejected the copy or could not read `from`.
   /// After a failure, threads that touch a page no longer block.
   bool fill(std::byte* to, const std::byte* from, std::size_t bytes);
 

@@ -19,7 +19,7 @@ class SaveClock {
   /// Counts one step and returns whether a save is due. The result is the same
   /// on every rank. Collective if `minutes` is set.
   bool is_due(const Group& group);
-  /// Call after each save.
+  /// Restarts the clock. Must be called after each save.
   void restart() { last_ = std::chrono::steady_clock::now(); }
 
  private:

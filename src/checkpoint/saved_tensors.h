@@ -33,7 +33,8 @@ struct SavedTensor {
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   std::vector<std::int64_t> shape;
   std::size_t elements = 1;
-  /// In the order of their elements. They cover the tensor exactly once.
+  /// The pieces in the order of their elements. Together, they cover the tensor
+  /// exactly once.
   std::vector<SavedPiece> pieces;
 
   std::size_t bytes() const { return elements * c10::elementSize(dtype); }

@@ -28,9 +28,9 @@ namespace accelerate {
 struct Destination {
   std::filesystem::path parent;
   std::string name;
-  /// True: the name is `checkpoint_<iteration>`; if it is already in use, the
-  /// next free number is used instead of `iteration`. False: a checkpoint that
-  /// already has the name `name` is replaced.
+  /// If true, the name is `checkpoint_<iteration>`; if it is already in use,
+  /// the next free number is used instead of `iteration`. If false, a
+  /// checkpoint that already has the name `name` is replaced.
   bool numbered = false;
   std::int64_t iteration = 0;
   /// Number of complete checkpoints to keep in `parent`. Default: all.

@@ -36,8 +36,8 @@ struct Damage {
 };
 
 struct VerifyOptions {
-  /// True: reads all files and compares their checksums. False: compares only
-  /// names, file types and sizes.
+  /// If true, reads all files and compares their checksums. If false, compares
+  /// only names, file types and sizes.
   bool checksums = true;
   /// Used when several readers divide the files: this reader compares the
   /// checksum of every `readers`-th file, starting with file number `reader`,
@@ -68,9 +68,9 @@ struct PruneOptions {
   /// The checkpoint at this path and all newer checkpoints are kept, even if
   /// there are more than `keep` of them.
   std::filesystem::path newest = {};
-  /// True: a checkpoint counts as complete if every byte matches its manifest.
-  /// False: a checkpoint counts as complete if all files exist with the right
-  /// sizes.
+  /// If true, a checkpoint counts as complete if every byte matches its
+  /// manifest. If false, a checkpoint counts as complete if all files exist
+  /// with the right sizes.
   bool checksums = false;
 };
 

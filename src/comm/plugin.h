@@ -24,7 +24,7 @@
 
 namespace accelerate {
 
-/// The process group that a backend connects.
+/// The process group for which a plugin creates a transport.
 struct PluginGroupOptions {
   /// The index of this process among all processes in the run.
   int process_index = 0;
@@ -62,8 +62,9 @@ struct BackendPlugin {
 using BackendPluginEntry = const BackendPlugin* (*)();
 inline constexpr const char* kPluginEntryName = "accelerate_backend_plugin";
 
-/// Loads `libaccelerate_<name>.so` from `folder` (empty: the folder of
-/// libaccelerate.so). The library stays loaded until the process exits.
+/// Loads `libaccelerate_<name>.so` from `folder`, or from the folder of
+/// libaccelerate.so if `folder` is empty. The library stays loaded until the
+/// process exits.
 ///
 /// Throws `UnsupportedError` if the library is missing, cannot be loaded, or
 /// was built for another version of accelerate or LibTorch.

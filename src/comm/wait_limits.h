@@ -75,8 +75,8 @@ class ACCELERATE_API Wait {
   /// Returns how long to sleep before the next check.
   std::chrono::milliseconds slice() const;
 
-  /// Reports that this rank is waiting, and treats `ranks` as missing, except
-  /// those that are waiting, too. Warns once, after `warn_after`. After the
+  /// Reports that this rank is waiting. Ranks in `ranks` that are waiting, too,
+  /// do not count as missing. Warns once, after `warn_after`. After the
   /// timeout, or once `aborted` is set, throws a `DistributedError` that names
   /// the missing ranks.
   void still_missing(const std::vector<int>& ranks);

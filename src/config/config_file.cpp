@@ -217,8 +217,8 @@ class Reader {
         origin(member.line));
   }
 
-  // Rejects values that request a feature of Hugging Face Accelerate that we do
-  // not support.
+  // Rejects values that request an unsupported feature of Hugging Face
+  // Accelerate.
   void check_distributed_type(
       const Setting& setting, const ConfigNode::Member& member) const {
     const std::string word = lower(member.value.text);

@@ -24,9 +24,9 @@ std::filesystem::path cache_folder(const Environment& environment);
 /// The path of `accelerate_cpp.yaml` in the folder that contains `python_path`.
 std::filesystem::path cpp_config_path(const std::filesystem::path& python_path);
 
-/// Throws `ConfigError` if a flag set a setting with
-/// `Setting::chooses_program`, and `apply_config_files` would reject this
-/// setting in a file next to `python_path`.
+/// Throws `ConfigError` if a setting that chooses a program
+/// (`Setting::chooses_program`) was passed as a flag, and `apply_config_files`
+/// would reject the setting in a file next to `python_path`.
 void check_can_be_saved(
     const Settings& settings,
     const std::filesystem::path& python_path,

@@ -18,7 +18,7 @@ namespace accelerate {
 
 enum class SettingType { boolean, integer, real, text, choice };
 
-/// The heading under which help shows the setting.
+/// The heading of the setting in the help text.
 enum class SettingGroup {
   general,
   hardware,
@@ -40,15 +40,15 @@ struct Setting {
   std::string name = {};      ///< The name in code, and the key in a file.
   std::string flag = {};      ///< The flag without dashes, if any.
   std::string letter = {};    ///< The setting's one-letter flag, if any.
-  std::string section = {};   ///< The section in the file; empty: top level.
+  std::string section = {};   ///< The section in the file, if any.
   std::string variable = {};  ///< The environment variable, if any.
   SettingType type = SettingType::text;
-  std::string default_text = {};  ///< The default. Empty: see `default_note`.
+  std::string default_text = {};  ///< The default, if it is fixed.
   std::string default_note = {};  ///< Describes a default that is not fixed.
   std::vector<std::string> choices = {};
   std::int64_t minimum = 0;
   std::int64_t maximum = INT64_MAX;
-  std::string value_name = {};  ///< The placeholder for the value in help.
+  std::string value_name = {};  ///< Stands for the value in help texts.
   std::string help = {};
   SettingGroup group = SettingGroup::general;
   SettingFile file = SettingFile::none;
@@ -57,7 +57,7 @@ struct Setting {
   bool chooses_program = false;
 };
 
-/// All settings, in the order in which help shows them.
+/// All settings, in the order of the help text.
 const std::vector<Setting>& all_settings();
 const Setting* find_setting(std::string_view name);
 /// Finds the setting for `flag`, which has no leading dashes. In `flag`, `-`

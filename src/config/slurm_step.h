@@ -21,7 +21,7 @@ struct SlurmStep {
   /// `srun`.
   static std::optional<SlurmStep> of(const Environment& environment);
 
-  /// "step 0 of Slurm job 12".
+  /// Returns text such as "step 0 of Slurm job 12".
   std::string name() const;
 
   /// The ports on which the step's main process may listen, in order of

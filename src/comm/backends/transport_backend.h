@@ -34,7 +34,7 @@ class TensorMemory;
 ///
 /// After a `MismatchError` or an `OutOfMemoryError` in a collective, the
 /// backend stays usable. After any other error in a collective, such as a
-/// `DistributedError` (a rank has exited or timed out), the backend refuses
+/// `DistributedError` (a rank has exited or timed out), the backend rejects
 /// every further call with the same reason.
 ///
 /// Thread safety: all members may be called from any thread. The caller must

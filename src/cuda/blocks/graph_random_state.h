@@ -34,7 +34,7 @@ class GraphRandomState {
 
   /// Returns a source with the same random numbers as `drawn`. The source reads
   /// the seed and offset from this graph's own copy in device memory. The first
-  /// call adds the operation that makes this copy to the capture.
+  /// call adds to the capture the operation that makes this copy.
   kernels::Random copy_of(const kernels::Random& drawn);
 
  private:

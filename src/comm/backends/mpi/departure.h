@@ -18,20 +18,21 @@ namespace accelerate::mpi {
 /// rank that waits in a later delivery then fails immediately instead of timing
 /// out.
 ///
-/// Thread-safe. Outlives a transport that is never destroyed.
+/// Thread-safe. If a transport is never destroyed, `leave` is called when the
+/// process exits.
 class Departure {
  public:
   explicit Departure(const Group& group);
   Departure(const Departure&) = delete;
   Departure& operator=(const Departure&) = delete;
 
-  /// Throws `StateError` after `leave`.
+  /// Counts a delivery. Throws `StateError` after `leave`.
   void begin_delivery();
   /// Sets whether messages of this rank are in flight. Stays true after a
   /// failure, because MPI may still use their memory.
   void set_exchanging(bool exchanging) { exchanging_ = exchanging; }
-  /// Notifies the other ranks. After a failure, makes the process exit without
-  /// MPI_Finalize instead. Further calls do nothing.
+  /// Notifies the other ranks. After a failure, instead makes the process skip
+  /// MPI_Finalize when it exits. Further calls do nothing.
   void leave();
   /// Whether `rank` has left the group before the current delivery.
   bool has_left(int rank);

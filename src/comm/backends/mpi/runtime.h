@@ -67,7 +67,8 @@ class Runtime {
       std::chrono::milliseconds timeout,
       const std::string& name);
 
-  /// Makes the process exit without MPI_Finalize, which could hang.
+  /// Makes the process skip MPI_Finalize when it exits, because MPI_Finalize
+  /// could hang.
   void skip_finalize();
   /// Returns whether MPI has not been finalized yet. Only then are MPI calls
   /// allowed.

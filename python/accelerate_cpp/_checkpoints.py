@@ -89,7 +89,7 @@ class RandomState:
 
 
 class PythonRandom(_ByteTensorState):
-    """Python's global generator, in the module `random`."""
+    """Python's global random generator, in the module `random`."""
 
     def get(self):
         return random.getstate()
@@ -100,7 +100,7 @@ class PythonRandom(_ByteTensorState):
 
 
 class NumpyRandom(_ByteTensorState):
-    """numpy's global generator, if the program has imported numpy."""
+    """numpy's global random generator, if the program has imported numpy."""
 
     def get(self):
         numpy = sys.modules.get("numpy")

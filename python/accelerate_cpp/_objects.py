@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python objects that ranks send to each other.
 
-Unpickling runs code, and Gloo does not authenticate its connections. So an object is only unpickled after a check that
-a rank of this run sent it, for this call: it carries an HMAC over the kind of the call, the rank, the number of the call
-and the position of the object. The key is derived from the secret of the store in `accelerate launch`, which only the
-workers of a run have. Without that launcher there is no key, and any program that can pose as a rank can run code here.
+Unpickling runs code, and Gloo does not authenticate its connections. Each object therefore carries an HMAC over the kind
+of the call, the rank, the number of the call and the position of the object. An object is unpickled only if its HMAC
+shows that a rank of this run sent it for this call. The key is derived from the secret of the store in
+`accelerate launch`, which only the workers of a run have. Without that launcher there is no key, and any program that
+can pose as a rank can run code here.
 """
 
 import base64

@@ -287,7 +287,7 @@ class Accelerator:
         self._core.clip_grad_value_(_list_of(parameters), float(clip_value))
 
     def unscale_gradients(self, optimizer=None) -> None:
-        """Does nothing: after `backward`, `.grad` is already unscaled, even with fp16."""
+        """Has no effect: after `backward`, `.grad` is already unscaled, even with fp16."""
 
     def autocast(self, autocast_handler: Optional[_kwargs.AutocastKwargs] = None):
         """Returns an autocast context with this Accelerator's mixed precision."""
@@ -399,7 +399,7 @@ class Accelerator:
         return removable
 
     def checkpoint_requested(self) -> bool:
-        """Whether SIGTERM or SIGUSR1 asked this process or another one to save and stop.
+        """Whether a process of the run received SIGTERM or SIGUSR1, so that all processes should save and stop.
 
         If so, save a checkpoint, then call `sys.exit(PREEMPTED_EXIT_CODE)`.
         """
@@ -539,7 +539,7 @@ class Accelerator:
         return model
 
     def free_memory(self, *objects):
-        """Releases all prepared objects. They can still be used, without this Accelerator."""
+        """Releases all prepared objects, which can still be used without this Accelerator."""
         for model in self._models:
             modules.unwrap_forward(model)
         for scheduler in self._schedulers:

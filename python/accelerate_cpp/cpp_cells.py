@@ -72,7 +72,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Installation:
-    """The locations of headers and libraries, from the file that the `accelerate` command also reads."""
+    """The locations of headers and libraries, from the toolchain file that the `accelerate` command also reads."""
 
     description: Path
     compiler: str
@@ -103,7 +103,7 @@ class Installation:
 
 
 def _compiler(preferred: str) -> str:
-    """Prefers clang 19: it reads the precompiled header in one second, g++ in seven."""
+    """Prefers clang 19, which reads the precompiled header in one second; g++ takes seven seconds."""
     for name in (os.environ.get("ACCELERATE_CXX"), "clang++-19", preferred, "g++", "clang++"):
         found = shutil.which(name) if name else None
         if found:
@@ -112,7 +112,7 @@ def _compiler(preferred: str) -> str:
 
 
 def cache_folder() -> Path:
-    """The folder of compiled cells, which only this user can access: another user's library would run in this process."""
+    """The folder of compiled cells. Only this user may write to it, because compiled cells run in this process."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     root = Path(base) / "accelerate-cpp"
     root.parent.mkdir(parents=True, exist_ok=True)

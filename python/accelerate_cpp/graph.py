@@ -13,8 +13,8 @@ from . import _nests, errors
 class GraphedFunction:
     """Calls a function on tensors; after a few calls with the same shapes, captures a CUDA graph and replays it.
 
-    Arguments and results are nests (tensors in lists, tuples or dicts); gradients do not flow through the results. The
-    function must not depend on CPU code that has to run in each call. It cannot be captured on a CPU, with several
+    Arguments and results are nests (tensors in lists, tuples or dicts); gradients do not flow through the results. CPU
+    code in the function does not run when the graph is replayed. Functions cannot be captured on a CPU, with several
     processes, or if an optimizer is prepared, since torch optimizers count their steps on the CPU. In these cases the
     function runs eagerly, and one warning gives the reason. Capturing is therefore meant for evaluation, or for updates
     that the function makes itself. Do not call the function after `free_memory()`.

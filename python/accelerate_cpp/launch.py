@@ -35,9 +35,10 @@ def main() -> NoReturn:
 
 
 def main_unless_hugging_face() -> NoReturn:
-    """The console script `accelerate`: runs Hugging Face Accelerate's command if it is installed, else ours.
+    """The console script `accelerate`: runs Hugging Face Accelerate's command if it is installed, else this project's.
 
-    The package that was installed last owns the script file, so ours must defer to the other command.
+    Both packages install a script with this name, and the package that is installed last overwrites it. To keep the
+    other command available, this script runs it.
     """
     from importlib import metadata
 

@@ -163,8 +163,8 @@ def notebook_launcher(
 ) -> Any:
     """Runs `function(*args)` in `num_processes` new processes; returns the result from process 0.
 
-    The workers inherit nothing from this process, so you can launch even after this process has used CUDA or after a
-    launch has failed, and as often as you like. The workers' output appears here as they write it. If workers raise
+    The workers are new processes, so you can launch as often as you like, even after this process has used CUDA or
+    after a launch has failed. The workers' output appears here as they write it. If workers raise
     exceptions, the first one is raised here as `WorkerError`, with the worker's traceback, after all workers have
     exited. An interrupt stops all workers. If there are more processes than GPUs, all processes train on the CPU, and
     a note says so.

@@ -129,7 +129,7 @@ def find_executable_batch_size(
     starting_batch_size: int = 128,
     reduce_batch_size_fn: Optional[Callable] = None,
 ):
-    """Calls `function(batch_size, …)` with smaller and smaller batch sizes until it no longer runs out of memory."""
+    """Calls `function(batch_size, …)` with decreasing batch sizes until it no longer runs out of memory."""
     if function is None:
         return functools.partial(
             find_executable_batch_size,

@@ -2,7 +2,7 @@
 """Bundles shared libraries into a wheel, and determines the oldest system that the wheel runs on.
 
 A `manylinux` wheel may only use basic system libraries, such as the C and C++ libraries (PEP 600). All other libraries
-that our programs need are copied into the wheel under a different name, since the process may already have loaded
+that the package needs are copied into the wheel under a different name, since the process may already have loaded
 another version of the same library for another package.
 """
 

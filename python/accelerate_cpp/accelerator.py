@@ -399,7 +399,7 @@ class Accelerator:
         return removable
 
     def checkpoint_requested(self) -> bool:
-        """Whether a process of the run received SIGTERM or SIGUSR1, so that all processes should save and stop.
+        """Whether any process has received SIGTERM or SIGUSR1; the same on all processes at the same step.
 
         If so, save a checkpoint, then call `sys.exit(PREEMPTED_EXIT_CODE)`.
         """

@@ -76,10 +76,10 @@ struct CallOptions {
   /// Whether to return the attention weights. If true, the model uses eager
   /// attention.
   bool output_attentions = false;
-  /// Whether to compute logits in a causal model that trains with labels on a
-  /// GPU. The fused loss does not need them. If false, such a model returns
-  /// `logits` with the correct shape but without values: the tensor is on the
-  /// device `meta`, and LibTorch throws when its values are read.
+  /// A causal model that trains with labels in bf16 on a GPU computes its loss
+  /// without logits. It computes `logits` only when an operator first reads
+  /// them, which must happen before the weights change. True: computes them in
+  /// the forward pass.
   bool output_logits = false;
 };
 

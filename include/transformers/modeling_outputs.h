@@ -14,8 +14,9 @@ namespace transformers {
 /// `hidden_states` and `attentions` are empty unless requested.
 struct TRANSFORMERS_API ModelOutput {
   at::Tensor loss;
-  /// For a causal model that trains with labels on a GPU, this tensor has
-  /// values only if `CallOptions::output_logits` is true.
+  /// For a causal model that trains with labels on a GPU, this tensor may be
+  /// computed when an operator first reads it; see
+  /// `CallOptions::output_logits`.
   at::Tensor logits;
   /// The output of the embedding layer, followed by the output of each layer.
   std::vector<at::Tensor> hidden_states;

@@ -332,9 +332,7 @@ Tensors DifferentiableStep::Captured::replay() {
   std::size_t next = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     results.push_back(
-        d_outputs[i].defined() ? computed[next++]
-        : outputs[i].is_meta() ? outputs[i]
-                               : outputs[i].clone());
+        d_outputs[i].defined() ? computed[next++] : outputs[i].clone());
   }
   return results;
 }

@@ -9,7 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "parallel/interception.h"
+#include "device/interception.h"
 #include "parallel/operator_collectives.h"
 
 namespace accelerate {

@@ -9,7 +9,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
-#include "parallel/interception.h"
+#include "device/interception.h"
 
 namespace accelerate {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "device/lazy_tensor.h"
 #include "transformers/losses.h"
 
 namespace transformers {
@@ -287,25 +288,56 @@ ModelResult CausalLM::compute(const ModelInputs& inputs) {
   const Embedding& embedding = backbone().input_embeddings();
   const at::Tensor& weight_VD = lm_head_->weight_VD(embedding);
   const auto* fused = blocks_for(weight_VD);
-  if (fused != nullptr && inputs.labels.defined() && is_training() &&
-      at::GradMode::is_enabled()) {
+  const bool has_fused_loss = fused != nullptr && inputs.labels.defined() &&
+                              is_training() && at::GradMode::is_enabled();
+  if (has_fused_loss) {
     result.loss = fused->linear_cross_entropy(
         result.last_hidden_state,
         weight_VD,
         next_labels(inputs.labels).reshape(-1).to(at::kLong));
-    result.logits =
-        inputs.options.output_logits
-            ? (*lm_head_)(result.last_hidden_state, embedding)
-            : at::empty(
-                  {inputs.batch(), inputs.tokens(), weight_VD.size(0)},
-                  at::TensorOptions(at::kFloat).device(at::kMeta));
-    return result;
+    if (!inputs.options.output_logits) {
+      result.before_logits = std::move(result.last_hidden_state);
+      return result;
+    }
   }
   result.logits = (*lm_head_)(result.last_hidden_state, embedding);
-  if (inputs.labels.defined()) {
+  if (inputs.labels.defined() && !has_fused_loss) {
     result.loss = causal_loss(result.logits, inputs.labels);
   }
   return result;
+}
+
+ModelResult CausalLM::run_checked(const ModelInputs& inputs) {
+  ModelResult result = HeadModule::run_checked(inputs);
+  if (result.before_logits.defined()) {
+    result.logits = lazy_logits(result.before_logits);
+  }
+  return result;
+}
+
+// The optimizer changes the weight in place, which changes its version.
+at::Tensor CausalLM::lazy_logits(const at::Tensor& hidden_BTD) const {
+  const at::Tensor weight_VD =
+      lm_head_->weight_VD(backbone().input_embeddings());
+  return accelerate::lazy_tensor(
+      {hidden_BTD.size(0), hidden_BTD.size(1), weight_VD.size(0)},
+      at::kFloat,
+      hidden_BTD.device(),
+      [hidden_BTD,
+       weight_VD,
+       version = weight_VD._version(),
+       policy = autocast_policy().value()] {
+        if (weight_VD._version() != version) {
+          throw accelerate::StateError(
+              "the logits are read for the first time after the weights of the "
+              "model changed",
+              "read the logits before `optimizer.step()`, or call the model "
+              "with `{.output_logits = true}`");
+        }
+        const accelerate::AutocastGuard guard(
+            policy.device, policy.precision, policy.autocast);
+        return at::linear(hidden_BTD, weight_VD).to(at::kFloat);
+      });
 }
 
 }  // namespace transformers

@@ -197,12 +197,17 @@ class CausalLM : public HeadModule {
   std::map<std::string, std::string> tied_names() const override;
 
  protected:
+  /// If the loss needed no logits, returns logits that are computed when they
+  /// are read.
+  ModelResult run_checked(const ModelInputs& inputs) override;
   Labels labels() const override {
     return {LabelKind::token, backbone().input_embeddings().weight_VD.size(0)};
   }
   Padding padding() const override { return per_token_padding(); }
 
  private:
+  at::Tensor lazy_logits(const at::Tensor& hidden_BTD) const;
+
   std::shared_ptr<VocabularyProjection> lm_head_;
   std::string embedding_name_;
 };

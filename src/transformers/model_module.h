@@ -50,6 +50,9 @@ struct ModelResult {
   at::Tensor pooler_output;
   std::vector<at::Tensor> hidden_states;
   std::vector<at::Tensor> attentions;
+  /// If the loss was computed without logits: what they are computed from, in
+  /// the type that the layers returned. `logits` is undefined then.
+  at::Tensor before_logits;
 };
 
 template <typename F>

@@ -30,7 +30,8 @@ constexpr std::array kResultFields = {
     &ModelResult::loss,
     &ModelResult::logits,
     &ModelResult::start_logits,
-    &ModelResult::end_logits};
+    &ModelResult::end_logits,
+    &ModelResult::before_logits};
 
 bool is_deterministic() {
   return at::globalContext().deterministicAlgorithms();
@@ -174,9 +175,13 @@ ModelResult ModelRecorder::run(
   for (std::size_t i = 0; i < returned_.size(); ++i) {
     result.*returned_[i] = computed[i];
   }
-  if (padding.per_token && inputs.tokens() > original.tokens() &&
-      result.logits.defined()) {
-    result.logits = result.logits.narrow(1, 0, original.tokens());
+  if (padding.per_token && inputs.tokens() > original.tokens()) {
+    for (const auto field :
+         {&ModelResult::logits, &ModelResult::before_logits}) {
+      if (at::Tensor& rows = result.*field; rows.defined()) {
+        rows = rows.narrow(1, 0, original.tokens());
+      }
+    }
   }
   return result;
 }

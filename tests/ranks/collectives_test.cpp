@@ -10,6 +10,7 @@
 #include "accelerate/error.h"
 #include "accelerate/operations.h"
 #include "accelerate/random.h"
+#include "device/lazy_tensor.h"
 #include "support/message_of.h"
 #include "support/run_on_ranks.h"
 
@@ -61,6 +62,23 @@ TEST_P(PublicCollectives, GatherEmptyTensors) {
     EXPECT_EQ(
         gather(at::empty({2, 0}), group).sizes(), (Sizes{2 * group.size(), 0}));
     EXPECT_TRUE(gather(std::vector<at::Tensor>{}, group).empty());
+  });
+}
+
+TEST_P(PublicCollectives, ReadALazyTensor) {
+  run([](Group& group) {
+    const auto lazy = [&] {
+      return lazy_tensor({2}, at::kFloat, at::kCPU, [rank = group.rank()] {
+        return at::full({2}, rank, at::kFloat);
+      });
+    };
+    const at::Tensor expected = at::arange(group.size(), at::kFloat);
+
+    EXPECT_TRUE(
+        gather(lazy(), group).view({-1, 2}).select(1, 1).equal(expected));
+    EXPECT_EQ(
+        reduce(lazy(), {}, group).select(0, 1).item<float>(),
+        expected.mean().item<float>());
   });
 }
 

@@ -18,7 +18,7 @@
 #include "accelerate/accelerator.h"
 #include "accelerate/accelerator_nests.h"
 #include "accelerate/error.h"
-#include "parallel/interception.h"
+#include "device/interception.h"
 #include "parallel/local_gradients.h"
 #include "parallel/strategy.h"
 #include "support/message_of.h"

@@ -3,6 +3,7 @@
 // autocast state. The blocks of the fake device count their calls.
 #include <map>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
@@ -10,6 +11,8 @@
 
 #include "accelerate/autocast.h"
 #include "accelerate/autocast_module.h"
+#include "accelerate/error.h"
+#include "accelerate/recordable_module.h"
 #include "device/fused_blocks.h"
 #include "support/fake_device.h"
 #include "transformers/transformers.h"
@@ -68,6 +71,14 @@ FusedBlocks counting_blocks() {
     ++calls["linear"];
     return at::linear(x, weight, bias);
   };
+  blocks.linear_cross_entropy = [](const at::Tensor& hidden,
+                                   const at::Tensor& weight,
+                                   const at::Tensor& labels) {
+    ++calls["loss"];
+    return at::cross_entropy_loss(
+        at::linear(hidden, weight).flatten(0, 1).to(at::kFloat), labels);
+  };
+  blocks.before_replay = [] {};
   return blocks;
 }
 
@@ -160,6 +171,93 @@ TEST_F(BlockChoiceTest, IsTheReferencePathForShortRowsAndOtherTypes) {
   const int embeddings = calls["embedding"];
   EXPECT_EQ(blocks_used_by(model), 0);
   EXPECT_EQ(calls["embedding"], embeddings);
+}
+
+class LogitsOfAFusedLoss : public BlockChoiceTest {
+ protected:
+  LogitsOfAFusedLoss() {
+    set_policy(model, AutocastPolicy{c10::kCPU, Precision::bf16});
+  }
+
+  static GPT2Config config() {
+    GPT2Config config = tiny_gpt2();
+    config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0.0;
+    return config;
+  }
+
+  static TensorMap batch_of(std::int64_t tokens) {
+    const auto ids = at::randint(1, 50, {2, tokens}, at::kLong);
+    return {{"input_ids", ids}, {"labels", ids}};
+  }
+
+  // The logits and their gradient for the first parameter.
+  static std::pair<at::Tensor, at::Tensor> results_of(
+      const CausalLMOutput& outputs, const at::Tensor& parameter) {
+    parameter.mutable_grad() = at::Tensor();
+    const at::Tensor logits = outputs.logits.detach();
+    (outputs.loss + outputs.logits.pow(2).mean()).backward();
+    return {logits, parameter.grad()};
+  }
+
+  AutoModelForCausalLM model = AutoModelForCausalLM::from_config(config());
+  at::Tensor embedding = model->parameters().front();
+};
+
+TEST_F(LogitsOfAFusedLoss, AreComputedWhenTheyAreRead) {
+  model->train();
+  const TensorMap batch = batch_of(12);
+  const auto expected =
+      results_of(model(batch, {.output_logits = true}), embedding);
+  const auto outputs = model(batch);
+
+  EXPECT_EQ(calls["loss"], 2);
+  EXPECT_EQ(outputs.logits.device(), at::Device(at::kCPU));
+  EXPECT_EQ(outputs.logits.sizes(), expected.first.sizes());
+  EXPECT_EQ(outputs.logits.scalar_type(), at::kFloat);
+  const auto found = results_of(outputs, embedding);
+  EXPECT_TRUE(found.first.equal(expected.first));
+  // The gradients of the loss and of the logits are added in bf16 or in fp32.
+  EXPECT_LT(
+      (found.second - expected.second).norm().item<float>(),
+      0.01 * expected.second.norm().item<float>());
+}
+
+TEST_F(LogitsOfAFusedLoss, AreRefusedAfterTheWeightsChanged) {
+  model->train();
+  const auto read = model(batch_of(12));
+  const auto unread = model(batch_of(12));
+  const at::Tensor before = read.logits.clone();
+  {
+    const at::NoGradGuard no_grad;
+    embedding.mul_(2);
+  }
+
+  EXPECT_TRUE(read.logits.equal(before));
+  EXPECT_THAT(
+      [&] { return unread.logits.argmax(-1); },
+      testing::ThrowsMessage<accelerate::StateError>(
+          "the logits are read for the first time after the weights of the "
+          "model changed"));
+}
+
+TEST_F(LogitsOfAFusedLoss, AreThoseOfTheBatchInACapturedStep) {
+  model->train();
+  dynamic_cast<accelerate::RecordableModule&>(*model.module())
+      .set_record_policy({.enabled = true});
+  for (std::int64_t tokens = 9; tokens <= 13; ++tokens) {
+    const TensorMap batch = batch_of(tokens);
+    model->eval();
+    const at::Tensor expected = model(batch).logits;
+    model->train();
+    const auto outputs = model(batch);
+
+    ASSERT_EQ(outputs.logits.sizes(), expected.sizes());
+    const auto [logits, gradient] = results_of(outputs, embedding);
+    EXPECT_TRUE(at::allclose(logits, expected, 1e-2, 1e-2)) << tokens;
+    EXPECT_TRUE(gradient.isfinite().all().item<bool>());
+    EXPECT_GT(gradient.abs().sum().item<float>(), 0);
+  }
+  EXPECT_EQ(model->recorded_steps(), 4);
 }
 
 }  // namespace

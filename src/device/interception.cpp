@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/interception.h"
+#include "device/interception.h"
 
 #include <algorithm>
 #include <utility>
@@ -38,7 +38,11 @@ Mark* mark_of(const at::Tensor& tensor) {
       !tensor.has_storage()) {
     return nullptr;
   }
-  return tensor.storage().data_ptr().cast_context<Mark>(&delete_mark);
+  // Without the checks: the data of a lazy tensor must not be read.
+  return tensor.storage()
+      .unsafeGetStorageImpl()
+      ->_mutable_data_ptr_no_checks()
+      .cast_context<Mark>(&delete_mark);
 }
 
 using Interceptors = c10::SmallVector<std::shared_ptr<Interceptor>, 2>;
@@ -70,6 +74,32 @@ Interceptors interceptors_of(c10::ArrayRef<c10::IValue> arguments) {
   return found;
 }
 
+// Puts `value` in place of each tensor in `argument` that has the mark.
+void replace_marked(
+    c10::IValue& argument, const Interceptor& mark, const at::Tensor& value) {
+  const auto is_marked = [&](const at::Tensor& tensor) {
+    return interceptor_of(tensor) == &mark;
+  };
+  if (argument.isTensor()) {
+    if (is_marked(argument.toTensor())) {
+      argument = value;
+    }
+  } else if (argument.isTensorList()) {
+    auto tensors = argument.toTensorList().copy();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      tensors.set(i, is_marked(tensors[i]) ? value : tensors.get(i));
+    }
+    argument = tensors;
+  } else if (argument.isOptionalTensorList()) {
+    auto tensors = argument.toOptionalTensorList().copy();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::optional<at::Tensor> tensor = tensors.get(i);
+      tensors.set(i, tensor && is_marked(*tensor) ? value : tensor);
+    }
+    argument = tensors;
+  }
+}
+
 class DispatchedCall final : public InterceptedCall {
  public:
   DispatchedCall(
@@ -98,6 +128,14 @@ class DispatchedCall final : public InterceptedCall {
     }
   }
 
+  void proceed_with(const at::Tensor& value, const Interceptor& mark) override {
+    const std::size_t count = op_.schema().arguments().size();
+    for (std::size_t i = stack_.size() - count; i < stack_.size(); ++i) {
+      replace_marked(stack_[i], mark, value);
+    }
+    op_.callBoxed(&stack_);
+  }
+
   void set_result(c10::IValue result) override {
     torch::jit::drop(stack_, op_.schema().arguments().size());
     stack_.push_back(std::move(result));
@@ -116,8 +154,10 @@ class DispatchedCall final : public InterceptedCall {
 void mark_new_data(const InterceptedCall& call) {
   const at::Tensor& replaced = call.arguments()[0].toTensor();
   const at::Tensor& data = call.arguments()[1].toTensor();
-  if (const Mark* old = mark_of(replaced);
-      old != nullptr && mark_of(data) == nullptr) {
+  // A lazy tensor has no memory. New data makes it a normal tensor.
+  if (const Mark* old = mark_of(replaced); old != nullptr &&
+                                           old->before.data() != nullptr &&
+                                           mark_of(data) == nullptr) {
     mark(data, old->interceptor);
   }
 }

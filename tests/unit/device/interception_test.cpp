@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/interception.h"
+#include "device/interception.h"
 
 #include <sstream>
 

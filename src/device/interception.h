@@ -36,7 +36,7 @@ class Interceptor {
   Interceptor& operator=(const Interceptor&) = delete;
   virtual ~Interceptor() = default;
 
-  /// Either calls `call.proceed()` or sets the results of the operator. Errors
+  /// Runs the operator (`call.proceed()`), or sets its results. Errors
   /// that this function throws are thrown by the operator.
   virtual void intercept(InterceptedCall& call) = 0;
 };
@@ -48,11 +48,15 @@ class InterceptedCall {
   /// The name of the operator, such as `aten::batch_norm`.
   virtual const std::string& name() const = 0;
   /// The arguments, in the order of the operator's schema. Valid only until
-  /// `proceed` or `set_result` is called.
+  /// `proceed`, `proceed_with` or `set_result` is called.
   virtual c10::ArrayRef<c10::IValue> arguments() const = 0;
   /// Runs the operator; if the arguments have several marks, runs the next
   /// interceptor instead.
   virtual void proceed() = 0;
+  /// Runs the operator with `value` in place of the arguments whose mark is
+  /// `mark`.
+  virtual void proceed_with(
+      const at::Tensor& value, const Interceptor& mark) = 0;
   /// Sets the result without running the operator.
   virtual void set_result(c10::IValue result) = 0;
 

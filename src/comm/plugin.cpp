@@ -9,6 +9,7 @@
 #include <torch/headeronly/version.h>
 
 #include "accelerate/error.h"
+#include "base/plugin.h"
 #include "base/str_cat.h"
 
 namespace accelerate {
@@ -40,9 +41,7 @@ std::string hint_to_build(const std::string& name) {
       "=ON, or choose another backend");
 }
 
-// The library is never unloaded, because threads and exit handlers of MPI and
-// CUDA outlive every backend.
-void* open_library(
+void check_exists(
     const std::string& name, const std::filesystem::path& library) {
   if (!std::filesystem::exists(library)) {
     throw UnsupportedError(
@@ -54,58 +53,6 @@ void* open_library(
             " does not exist"),
         hint_to_build(name));
   }
-  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) {
-    const char* reason = dlerror();
-    throw UnsupportedError(
-        str_cat(
-            "the `",
-            name,
-            "` backend cannot be loaded: ",
-            reason != nullptr ? reason : "dlopen gave no reason"),
-        "install the libraries that the backend needs, or choose another "
-        "backend");
-  }
-  return handle;
-}
-
-const BackendPlugin& table_of(
-    void* handle, const std::filesystem::path& library) {
-  const auto entry =
-      reinterpret_cast<BackendPluginEntry>(dlsym(handle, kPluginEntryName));
-  const BackendPlugin* table = entry != nullptr ? entry() : nullptr;
-  if (table == nullptr) {
-    throw UnsupportedError(
-        str_cat(library.string(), " is not an accelerate backend"),
-        str_cat("export `", kPluginEntryName, "` from the library"));
-  }
-  return *table;
-}
-
-void check_versions(
-    const BackendPlugin& table, const std::filesystem::path& library) {
-  const std::string hint =
-      "build both libraries from the same source with the same LibTorch";
-  if (table.abi != kPluginAbi) {
-    throw UnsupportedError(
-        str_cat(
-            library.string(),
-            " has plugin interface version ",
-            table.abi,
-            ", but this libaccelerate has version ",
-            kPluginAbi),
-        hint);
-  }
-  if (std::string(table.torch_version) != TORCH_VERSION) {
-    throw UnsupportedError(
-        str_cat(
-            library.string(),
-            " was built with LibTorch ",
-            table.torch_version,
-            ", but this libaccelerate was built with ",
-            TORCH_VERSION),
-        hint);
-  }
 }
 
 }  // namespace
@@ -115,8 +62,20 @@ const BackendPlugin& load_backend_plugin(
   const std::filesystem::path library =
       (folder.empty() ? own_folder() : std::filesystem::path(folder)) /
       str_cat("libaccelerate_", name, ".so");
-  const BackendPlugin& table = table_of(open_library(name, library), library);
-  check_versions(table, library);
+  check_exists(name, library);
+  const Plugin plugin(
+      library,
+      {.feature = str_cat("the `", name, "` backend"),
+       .entry = kPluginEntryName,
+       .hint = "install the libraries that the backend needs, or choose "
+               "another backend"});
+  const auto& table = plugin.table<BackendPlugin>();
+  // `abi` comes first: the layout of all other fields depends on it.
+  plugin.check_versions(
+      {{"plugin interface",
+        std::to_string(table.abi),
+        std::to_string(kPluginAbi)}});
+  plugin.check_versions({{"LibTorch", table.torch_version, TORCH_VERSION}});
   return table;
 }
 

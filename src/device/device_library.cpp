@@ -6,84 +6,38 @@
 #include <mutex>
 #include <optional>
 
-#include <dlfcn.h>
-
 #include <torch/headeronly/version.h>
 
 #include "accelerate/error.h"
-#include "base/str_cat.h"
+#include "base/plugin.h"
 #include "device/cuda_facts.h"
 #include "device/fused_blocks.h"
 
 namespace accelerate {
 namespace {
 
-// Never unloaded: CUDA's threads and exit handlers outlive every tensor.
-void* open(const std::string& library) {
-  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) {
-    const char* reason = dlerror();
-    throw UnsupportedError(
-        str_cat(
-            "CUDA cannot be loaded: ",
-            reason != nullptr ? reason : "dlopen gave no reason"),
-        "run `make build CUDA=1` to install the libraries that the CUDA build "
-        "of LibTorch needs");
-  }
-  return handle;
-}
-
-[[noreturn]] void throw_other_version(
-    const std::string& library,
-    const std::string& library_version,
-    const std::string& own_version) {
-  throw UnsupportedError(
-      str_cat(
-          "`",
-          library,
-          "` ",
-          library_version,
-          ", but this libaccelerate ",
-          own_version),
-      "build both libraries from the same source tree with the same LibTorch");
+Plugin open(const std::string& library) {
+  return {
+      library,
+      {.feature = "CUDA",
+       .entry = kDeviceEntryName,
+       .hint = "run `make build CUDA=1` to install the libraries that the CUDA "
+               "build of LibTorch needs"}};
 }
 
 // `abi` comes first: the layout of all other fields depends on it.
-void check_versions(const DevicePlugin& table, const std::string& library) {
-  if (table.abi != kDeviceAbi) {
-    throw_other_version(
-        library,
-        str_cat("has device interface version ", table.abi),
-        str_cat("has version ", kDeviceAbi));
-  }
-  if (table.blocks_version != kFusedBlocksVersion) {
-    throw_other_version(
-        library,
-        str_cat("has fused block version ", table.blocks_version),
-        str_cat("has version ", kFusedBlocksVersion));
-  }
-  if (std::string(table.torch_version) != TORCH_VERSION) {
-    throw_other_version(
-        library,
-        str_cat("was built with LibTorch ", table.torch_version),
-        str_cat("was built with ", TORCH_VERSION));
-  }
-}
-
-const DevicePlugin& table_of(void* handle, const std::string& library) {
-  const auto entry =
-      reinterpret_cast<DevicePluginEntry>(dlsym(handle, kDeviceEntryName));
-  const DevicePlugin* table = entry != nullptr ? entry() : nullptr;
-  if (table == nullptr) {
-    throw UnsupportedError(
-        str_cat("`", library, "` is not an accelerate device library"),
-        str_cat(
-            "pass a library that exports the function `",
-            kDeviceEntryName,
-            "`"));
-  }
-  check_versions(*table, library);
-  return *table;
+DeviceBackend& backend_of(const Plugin& plugin) {
+  const auto& table = plugin.table<DevicePlugin>();
+  plugin.check_versions(
+      {{"device interface",
+        std::to_string(table.abi),
+        std::to_string(kDeviceAbi)}});
+  plugin.check_versions(
+      {{"fused blocks",
+        std::to_string(table.blocks_version),
+        std::to_string(kFusedBlocksVersion)},
+       {"LibTorch", table.torch_version, TORCH_VERSION}});
+  return table.backend();
 }
 
 [[noreturn]] void rethrow(const UnsupportedError& error) {
@@ -96,7 +50,7 @@ const DevicePlugin& table_of(void* handle, const std::string& library) {
 struct Loaded {
   std::once_flag once;
   CudaFacts facts;
-  void* handle = nullptr;
+  std::optional<Plugin> plugin;
   std::optional<UnsupportedError> problem;
 };
 
@@ -109,7 +63,7 @@ Loaded& load_once() {
       return;
     }
     try {
-      loaded.handle = open(loaded.facts.library);
+      loaded.plugin = open(loaded.facts.library);
     } catch (const UnsupportedError& error) {
       loaded.problem = error;
     }
@@ -135,7 +89,7 @@ Found& find_once() {
       return;
     }
     try {
-      found.backend = &table_of(loaded.handle, loaded.facts.library).backend();
+      found.backend = &backend_of(*loaded.plugin);
       cuda_blocks.store(
           found.backend->fused_blocks(), std::memory_order_release);
     } catch (const UnsupportedError& error) {
@@ -163,7 +117,7 @@ const std::string& load_cuda_libraries() {
 }
 
 DeviceBackend& open_device_library(const std::string& library) {
-  return table_of(open(library), library).backend();
+  return backend_of(open(library));
 }
 
 DeviceBackend& cuda_backend() {

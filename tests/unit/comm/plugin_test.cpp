@@ -72,7 +72,9 @@ TEST(LoadBackendPlugin, RejectsALibraryWithoutTheEntryPoint) {
 
   EXPECT_EQ(
       error.what(),
-      kFixtures + "/libaccelerate_no_entry.so is not an accelerate backend");
+      "`" + kFixtures +
+          "/libaccelerate_no_entry.so` is not a library for the `no_entry` "
+          "backend");
 }
 
 TEST(LoadBackendPlugin, RejectsAnotherInterfaceVersion) {
@@ -80,9 +82,9 @@ TEST(LoadBackendPlugin, RejectsAnotherInterfaceVersion) {
 
   EXPECT_EQ(
       error.what(),
-      kFixtures +
-          "/libaccelerate_other_abi.so has plugin interface version 4711, "
-          "but this libaccelerate has version " +
+      "`" + kFixtures +
+          "/libaccelerate_other_abi.so` was built with plugin interface 4711, "
+          "but this libaccelerate was built with " +
           std::to_string(kPluginAbi));
 }
 
@@ -91,8 +93,8 @@ TEST(LoadBackendPlugin, RejectsAnotherLibTorchVersion) {
 
   EXPECT_EQ(
       error.what(),
-      kFixtures +
-          "/libaccelerate_other_torch.so was built with LibTorch "
+      "`" + kFixtures +
+          "/libaccelerate_other_torch.so` was built with LibTorch "
           "1.0.0, but this libaccelerate was built with " TORCH_VERSION);
 }
 

@@ -31,8 +31,8 @@ TEST(OpenDeviceLibrary, RejectsAnotherDeviceInterface) {
   EXPECT_EQ(
       problem_with("device_other_abi"),
       "`" + fixture("device_other_abi") +
-          "` has device interface version 4711, but this libaccelerate has "
-          "version " +
+          "` was built with device interface 4711, but this libaccelerate was "
+          "built with " +
           std::to_string(kDeviceAbi));
 }
 
@@ -40,8 +40,8 @@ TEST(OpenDeviceLibrary, RejectsAnotherTableOfFusedBlocks) {
   EXPECT_EQ(
       problem_with("device_other_blocks"),
       "`" + fixture("device_other_blocks") +
-          "` has fused block version 4711, but this libaccelerate has "
-          "version " +
+          "` was built with fused blocks 4711, but this libaccelerate was "
+          "built with " +
           std::to_string(kFusedBlocksVersion));
 }
 
@@ -56,8 +56,7 @@ TEST(OpenDeviceLibrary, RejectsAnotherLibTorch) {
 TEST(OpenDeviceLibrary, RejectsALibraryWithoutTheEntryPoint) {
   EXPECT_EQ(
       problem_with("device_no_entry"),
-      "`" + fixture("device_no_entry") +
-          "` is not an accelerate device library");
+      "`" + fixture("device_no_entry") + "` is not a library for CUDA");
 }
 
 TEST(OpenDeviceLibrary, SaysWhatToDoAboutAnotherVersion) {

@@ -2,7 +2,6 @@
 #include "accelerate/accelerator.h"
 
 #include <exception>
-#include <iostream>
 #include <set>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "accelerate/lr_scheduler.h"
 #include "accelerator/accelerator_impl.h"
 #include "accelerator/graphed_function.h"
+#include "base/message.h"
 #include "base/str_cat.h"
 #include "device/out_of_memory.h"
 #include "optim/scheduler_context.h"
@@ -54,11 +54,7 @@ Region::Region(Region&& other) noexcept
 }
 
 Region::~Region() {
-  try {
-    end();
-  } catch (const std::exception& error) {
-    std::cerr << str_cat("error: ", error.what(), "\n") << std::flush;
-  }
+  print_errors_of([this] { end(); });
 }
 
 void Region::end() {
@@ -130,7 +126,7 @@ void Accelerator::prepare_scheduler(LRScheduler& scheduler) {
   context->step_with_optimizer = impl_->options.step_scheduler_with_optimizer;
   context->unit = impl_->options.scheduler_unit;
   if (context->steps_per_call() > 1 && is_main_process()) {
-    std::cerr << describe_unit(*context) + "\n" << std::flush;
+    print_line(describe_unit(*context));
   }
   impl_->objects.add_scheduler(scheduler, context);
   scheduler.attach(std::move(context));

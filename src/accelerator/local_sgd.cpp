@@ -2,12 +2,12 @@
 #include "accelerate/local_sgd.h"
 
 #include <exception>
-#include <iostream>
 
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
 #include "accelerate/error.h"
+#include "base/message.h"
 #include "base/str_cat.h"
 
 namespace accelerate {
@@ -31,12 +31,8 @@ LocalSGD::LocalSGD(
 }
 
 LocalSGD::~LocalSGD() {
-  try {
-    if (std::uncaught_exceptions() == exceptions_) {
-      finish();
-    }
-  } catch (const std::exception& error) {
-    std::cerr << str_cat("error: ", error.what(), "\n") << std::flush;
+  if (std::uncaught_exceptions() == exceptions_) {
+    print_errors_of([this] { finish(); });
   }
 }
 

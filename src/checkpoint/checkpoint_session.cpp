@@ -2,12 +2,12 @@
 #include "checkpoint/checkpoint_session.h"
 
 #include <algorithm>
-#include <iostream>
 #include <optional>
 #include <utility>
 
 #include "accelerate/error.h"
 #include "base/available_memory.h"
+#include "base/message.h"
 #include "base/str_cat.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/reader.h"
@@ -134,11 +134,10 @@ void CheckpointSession::write_from_main_rank(CheckpointContents& contents) {
   contents.write_from_main_rank();
   if (!std::exchange(warned_unsynchronized_, true) &&
       run_.state.is_main_process()) {
-    std::cerr
-        << "warning: a checkpoint saved inside LocalSGD contains only "
-           "the weights and optimizer states of process 0; finish LocalSGD "
-           "first to save the average over all processes\n"
-        << std::flush;
+    print_warning(
+        "a checkpoint saved inside LocalSGD contains only the weights and "
+        "optimizer states of process 0; finish LocalSGD first to save the "
+        "average over all processes");
   }
 }
 
@@ -207,9 +206,7 @@ LoadStateReport CheckpointSession::load_newest(
     } catch (const Error& error) {
       passed_over.emplace_back(error.what());
       if (run_.state.is_main_process()) {
-        std::cerr << str_cat(
-                         "warning: checkpoint skipped: ", error.what(), "\n")
-                  << std::flush;
+        print_warning(str_cat("checkpoint skipped: ", error.what()));
       }
       continue;
     }

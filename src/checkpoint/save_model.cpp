@@ -2,7 +2,6 @@
 #include "checkpoint/save_model.h"
 
 #include <algorithm>
-#include <iostream>
 #include <map>
 #include <string>
 #include <tuple>
@@ -13,6 +12,7 @@
 
 #include "accelerate/error.h"
 #include "accelerate/safetensors.h"
+#include "base/message.h"
 #include "base/str_cat.h"
 #include "checkpoint/checkpoint_names.h"
 #include "training/module_tensors.h"
@@ -76,10 +76,7 @@ void warn_about_tied_weights(const TensorMap& tensors) {
     }
   }
   if (!list.empty()) {
-    std::cerr
-        << str_cat(
-               "warning: save_model wrote tied weights only once: ", list, "\n")
-        << std::flush;
+    print_warning(str_cat("save_model wrote tied weights only once: ", list));
   }
 }
 

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <iostream>
 #include <memory>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
 
 #include "accelerate/error.h"
+#include "base/message.h"
 #include "base/str_cat.h"
 #include "checkpoint/assign_ranges.h"
 #include "checkpoint/finite_json.h"
@@ -163,14 +163,10 @@ void add_files(Manifest& manifest, const std::vector<Json>& reports) {
   }
 }
 
-void warn(const std::string& text) {
-  std::cerr << str_cat("warning: ", text, "\n") << std::flush;
-}
-
 void remove_leftovers(const fs::path& parent) {
   if (fs::exists(parent)) {
     for (const std::string& problem : remove_abandoned(parent).problems) {
-      warn(problem);
+      print_warning(problem);
     }
   }
 }
@@ -205,7 +201,7 @@ void prune(const Destination& to, const fs::path& newest) {
       prune_checkpoints(to.parent, {.keep = *to.keep, .newest = newest});
     }
   } catch (const std::exception& error) {
-    warn(error.what());
+    print_warning(error.what());
   }
 }
 
@@ -235,11 +231,7 @@ CheckpointWriter::CheckpointWriter(
 }
 
 CheckpointWriter::~CheckpointWriter() {
-  try {
-    wait();
-  } catch (const std::exception& error) {
-    std::cerr << str_cat("error: ", error.what(), "\n") << std::flush;
-  }
+  print_errors_of([this] { wait(); });
 }
 
 SaveResult CheckpointWriter::save(
@@ -296,7 +288,7 @@ std::optional<SaveResult> CheckpointWriter::wait() {
     return std::nullopt;
   }
   if (pending_save_.wait_for(warn_after_) == std::future_status::timeout) {
-    warn(str_cat(
+    print_warning(str_cat(
         "training has waited ",
         std::chrono::duration<double>(warn_after_).count(),
         " s for the checkpoint ",

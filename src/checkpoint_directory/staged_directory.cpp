@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <iostream>
 #include <system_error>
 #include <vector>
 
@@ -12,6 +11,7 @@
 
 #include "accelerate/error.h"
 #include "base/files.h"
+#include "base/message.h"
 #include "base/new_file.h"
 #include "base/str_cat.h"
 #include "checkpoint_directory/checksummed_file.h"
@@ -63,10 +63,6 @@ bool is_empty_or_checkpoint(const fs::path& final) {
   return is_empty;
 }
 
-void warn(const std::string& problem) {
-  std::cerr << str_cat("warning: ", problem, "\n") << std::flush;
-}
-
 }  // namespace
 
 StagedDirectory::StagedDirectory(const fs::path& parent) : parent_(parent) {
@@ -104,12 +100,12 @@ fs::path StagedDirectory::commit(
       remove_folder(old);
     }
   } catch (const Error& error) {
-    warn(error.what());
+    print_warning(error.what());
   }
   lock_.reset();
   if (existing == IfExists::replace) {
     for (const std::string& problem : remove_replaced(final).problems) {
-      warn(problem);
+      print_warning(problem);
     }
   }
   return final;

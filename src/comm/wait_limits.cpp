@@ -2,10 +2,10 @@
 #include "comm/wait_limits.h"
 
 #include <algorithm>
-#include <iostream>
 
 #include "accelerate/error.h"
 #include "accelerate/interrupt.h"
+#include "base/message.h"
 #include "base/str_cat.h"
 #include "comm/launcher_link.h"
 #include "comm/wait_beats.h"
@@ -165,7 +165,7 @@ void Wait::check(const Report& report) {
   if (limits_.warn) {
     limits_.warn(text);
   } else {
-    std::cerr << str_cat("warning: ", text, "\n") << std::flush;
+    print_warning(text);
   }
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/pool_options.h"
 
-#include <iostream>
-
 #include "accelerate/error.h"
+#include "base/message.h"
 #include "base/str_cat.h"
 #include "comm/wait_limits.h"
 
@@ -16,14 +15,10 @@ std::string describe_read(const PoolOptions& options, std::int64_t thread) {
              : options.describe_read(thread);
 }
 
-void warn(const std::string& text) {
-  std::cerr << "warning: " + text + "\n" << std::flush;
-}
-
 }  // namespace
 
 void warn_waiting(const PoolOptions& options, std::int64_t thread) {
-  warn(str_cat(
+  print_warning(str_cat(
       "the loop has waited ",
       name_duration(options.warn_after),
       " for ",
@@ -33,7 +28,7 @@ void warn_waiting(const PoolOptions& options, std::int64_t thread) {
 }
 
 void warn_stopping(const PoolOptions& options, std::int64_t thread) {
-  warn(str_cat(
+  print_warning(str_cat(
       "a loop that ended early has waited ",
       name_duration(options.warn_after),
       " for a worker that is busy with ",

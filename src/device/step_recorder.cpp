@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/step_recorder.h"
 
-#include <iostream>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
 
+#include "base/message.h"
 #include "base/str_cat.h"
 #include "device/device_library.h"
 #include "device/error_line.h"
@@ -72,8 +72,7 @@ StepRecorder::~StepRecorder() = default;
 void StepRecorder::report_once(
     const std::string& reason, const char* severity) {
   if (std::exchange(why_not_, reason).empty()) {
-    std::cerr << str_cat(severity, ": CUDA graphs are off: ", reason, "\n")
-              << std::flush;
+    print_line(str_cat(severity, ": CUDA graphs are off: ", reason));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/message.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 
@@ -47,9 +48,7 @@ std::string progress_line(
 }
 
 void warn(const std::string& text) {
-  std::fputs(
-      str_cat("warning: ", accelerate::printable_lines(text), "\n").c_str(),
-      stderr);
+  accelerate::print_warning(accelerate::printable_lines(text));
 }
 
 Progress::Progress(

@@ -7,7 +7,6 @@
 //     accelerate-jupyter-kernel --interpret           runs the interpreter
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,7 @@
 
 #include "accelerate/error.h"
 #include "base/files.h"
+#include "base/message.h"
 #include "base/standard_streams.h"
 #include "jupyter/interpreter_command.h"
 #include "jupyter/interpreter_protocol.h"
@@ -93,13 +93,13 @@ int main(int argc, char** argv) {
   try {
     return accelerate::jupyter::run({argv + 1, argv + argc});
   } catch (const accelerate::Error& error) {
-    std::cerr << "error: " << error.what() << '\n';
+    accelerate::print_error(error.what());
     if (!error.hint().empty()) {
-      std::cerr << "hint: " << error.hint() << '\n';
+      accelerate::print_line("hint: " + error.hint());
     }
     return error.exit_code();
   } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << '\n';
+    accelerate::print_error(error.what());
     return 1;
   }
 }

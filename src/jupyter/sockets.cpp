@@ -4,13 +4,13 @@
 #include <array>
 #include <cerrno>
 #include <deque>
-#include <iostream>
 #include <unordered_set>
 
 #include <zmq.h>
 
 #include "accelerate/error.h"
 #include "base/files.h"
+#include "base/message.h"
 #include "base/str_cat.h"
 
 namespace accelerate::jupyter {
@@ -195,7 +195,7 @@ std::optional<Message> Sockets::receive(Channel channel) {
     if (problem.empty()) {
       return message;
     }
-    std::cerr << str_cat("warning: dropped a message that ", problem, "\n");
+    print_warning(str_cat("dropped a message that ", problem));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "accelerate/launchers.h"
 #include "accelerate/partial_state.h"
 #include "base/cpu_cores.h"
+#include "base/message.h"
 #include "base/notebook_launch.h"
 #include "base/str_cat.h"
 #include "launchers/forked_ranks.h"
@@ -95,7 +96,7 @@ void detail::run_notebook_function(
   const auto launch_function = reinterpret_cast<NotebookLaunchFunction>(
       ::dlsym(RTLD_DEFAULT, kNotebookLaunchSymbol));
   if (!processes.notice.empty()) {
-    std::cerr << "notebook_launcher: " << processes.notice << '\n';
+    print_line("notebook_launcher: " + processes.notice);
   }
   if (launch_function != nullptr) {
     run_in_notebook(

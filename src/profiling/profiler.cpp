@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
 #include <map>
 #include <set>
 
@@ -12,6 +11,7 @@
 
 #include "accelerate/error.h"
 #include "accelerate/partial_state.h"
+#include "base/message.h"
 #include "base/str_cat.h"
 #include "profiling/profile_schedule.h"
 
@@ -258,7 +258,7 @@ Profiler::~Profiler() {
   try {
     stop();
   } catch (const std::exception& error) {
-    std::cerr << str_cat("warning: the profiler failed: ", error.what(), "\n");
+    print_warning(str_cat("the profiler failed: ", error.what()));
   }
 }
 

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <iostream>
 #include <mutex>
 #include <set>
 #include <utility>
 
 #include "accelerate/error.h"
 #include "accelerate/partial_state.h"
+#include "base/message.h"
 #include "base/str_cat.h"
 #include "config/environment.h"
 
@@ -50,10 +50,6 @@ std::optional<LogLevel> level_from_environment() {
         "set the variable to one of these values, or unset it");
   }
   return level;
-}
-
-void write(const std::string& line) {
-  std::cerr << line + "\n" << std::flush;
 }
 
 }  // namespace
@@ -98,13 +94,13 @@ void Logger::log(
       message);
   if (!options.in_order) {
     if (state.is_main_process() || !options.main_process_only) {
-      write(line);
+      print_line(line);
     }
     return;
   }
   for (std::int64_t turn = 0; turn < state.num_processes(); ++turn) {
     if (turn == state.process_index()) {
-      write(line);
+      print_line(line);
     }
     state.wait_for_everyone();
   }

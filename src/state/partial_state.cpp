@@ -14,6 +14,7 @@
 
 #include "accelerate/error.h"
 #include "base/cpu_cores.h"
+#include "base/message.h"
 #include "base/network_interfaces.h"
 #include "base/standard_streams.h"
 #include "base/str_cat.h"
@@ -57,16 +58,8 @@ Backend backend_from_variable(const std::string& name) {
   try {
     return parse_backend(name);
   } catch (const ArgumentError& error) {
-    // The text is "backend `x` is not one of …"; the new error also contains
-    // the name of the variable.
-    const std::string_view text = error.what();
-    const auto choices = text.substr(text.find(" is not one of ") + 15);
     throw ConfigError(
-        str_cat(
-            "environment variable ACCELERATE_BACKEND is `",
-            name,
-            "`, not one of ",
-            choices),
+        str_cat("environment variable ACCELERATE_BACKEND: ", error.what()),
         "set the variable to one of these values, or unset it");
   }
 }
@@ -120,15 +113,14 @@ void limit_threads(const Environment& environment, const Topology& topology) {
   const int threads = std::max(1, cores / topology.local_num_processes);
   at::set_num_threads(threads);
   if (topology.local_process_index == 0) {
-    std::cerr << str_cat(
-                     "warning: OMP_NUM_THREADS is not set: each of the ",
-                     topology.local_num_processes,
-                     " processes on this machine uses ",
-                     threads,
-                     " of the ",
-                     cores,
-                     " cores\n")
-              << std::flush;
+    print_warning(str_cat(
+        "OMP_NUM_THREADS is not set: each of the ",
+        topology.local_num_processes,
+        " processes on this machine uses ",
+        threads,
+        " of the ",
+        cores,
+        " cores"));
   }
 }
 
@@ -447,11 +439,7 @@ ProcessOrder::ProcessOrder(Group group, bool goes_first)
 }
 
 ProcessOrder::~ProcessOrder() {
-  try {
-    finish();
-  } catch (const std::exception& error) {
-    std::cerr << str_cat("error: ", error.what(), "\n") << std::flush;
-  }
+  print_errors_of([this] { finish(); });
 }
 
 void ProcessOrder::finish() {

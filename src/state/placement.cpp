@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "state/placement.h"
 
-#include <iostream>
-
 #include <c10/util/Exception.h>
 
 #include "accelerate/error.h"
+#include "base/message.h"
 #include "base/str_cat.h"
 #include "device/device_library.h"
 
@@ -67,8 +66,7 @@ std::optional<c10::Device> requested_device(
 void warn_of_unused_gpu(const Topology& topology) {
   const std::string problem = device_problem();
   if (!problem.empty() && topology.local_process_index == 0) {
-    std::cerr << str_cat("warning: training on the CPU: ", problem, "\n")
-              << std::flush;
+    print_warning(str_cat("training on the CPU: ", problem));
   }
 }
 

@@ -238,7 +238,8 @@ const BadInput kBadInputs[] = {
     {"BackendVariable",
      state_with("ACCELERATE_BACKEND", "smoke"),
      Kind::config,
-     "environment variable ACCELERATE_BACKEND is `smoke`, not one of shm, "
+     "environment variable ACCELERATE_BACKEND: backend `smoke` is not one of "
+     "shm, "
      "gloo, nccl, mpi, fake",
      "set the variable to one of these values, or unset it"},
     {"UseCpuVariable",

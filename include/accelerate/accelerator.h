@@ -219,7 +219,8 @@ class ACCELERATE_API Accelerator {
 
   /// Opens a region for one micro-step of gradient accumulation, and decides
   /// whether the backward pass of this micro-step synchronizes gradients.
-  /// Applies to all prepared objects.
+  /// Applies to all prepared objects. Throws `StateError` inside the region of
+  /// another micro-step.
   ///
   ///     for (auto& batch : loader) {
   ///       auto step = accelerator.accumulate();
@@ -615,6 +616,7 @@ class ACCELERATE_API Accelerator {
   friend class detail::GraphedFunction;
   detail::GraphedFunction make_graph(const GraphOptions& options);
   void convert_batch_norms_of(torch::nn::Module& model);
+  Region begin_micro_step(std::optional<double> weight);
   Region no_sync_of(const torch::nn::Module& model);
   Region train_locally();
   void forget_prepared();

@@ -252,8 +252,11 @@ class Accelerator:
         """Runs the block as one micro-batch of gradient accumulation, for all prepared objects."""
         for model in models:
             self._mirror_of(model, "accumulate")
-        self._core.accumulate(weight)
-        yield
+        region = self._core.accumulate(weight)
+        try:
+            yield
+        finally:
+            region.end()
 
     @contextlib.contextmanager
     def no_sync(self, model=None):

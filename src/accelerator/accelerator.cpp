@@ -158,13 +158,17 @@ void Accelerator::backward(const Tensor& loss, const BackwardOptions& options) {
 }
 
 Region Accelerator::accumulate() {
-  impl_->training.begin_micro_step(std::nullopt);
-  return Region(nullptr);
+  return begin_micro_step(std::nullopt);
 }
 
 Region Accelerator::accumulate(double weight) {
-  impl_->training.begin_micro_step(weight);
-  return Region(nullptr);
+  return begin_micro_step(weight);
+}
+
+Region Accelerator::begin_micro_step(std::optional<double> weight) {
+  TrainingStep& training = impl_->training;
+  training.begin_micro_step(weight);
+  return Region([&training] { training.end_micro_step(); });
 }
 
 detail::GraphedFunction Accelerator::make_graph(const GraphOptions& options) {

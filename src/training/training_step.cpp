@@ -70,7 +70,14 @@ void TrainingStep::restart() {
 }
 
 void TrainingStep::begin_micro_step(std::optional<double> weight) {
+  if (in_micro_step_) {
+    throw StateError(
+        "accumulate() was called inside the region of another accumulate()",
+        "end the first region before the next micro-batch; one region covers "
+        "all prepared models");
+  }
   accumulation_.begin_micro_step(*gradients_, weight);
+  in_micro_step_ = true;
 }
 
 bool TrainingStep::backward(

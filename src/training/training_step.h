@@ -51,8 +51,11 @@ class TrainingStep {
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
 
-  /// Starts a micro-step; see `Accumulation::begin_micro_step`.
+  /// Starts a micro-step; see `Accumulation::begin_micro_step`. Throws
+  /// `StateError` if the last one has not ended, which would count one
+  /// micro-batch twice.
   void begin_micro_step(std::optional<double> weight);
+  void end_micro_step() { in_micro_step_ = false; }
   /// Computes the gradients of `loss`. Returns whether the gradients of a
   /// micro-batch group are now complete. Collective; see
   /// `Accelerator::backward`.
@@ -112,6 +115,7 @@ class TrainingStep {
   std::shared_ptr<GradientState> gradients_;
   std::shared_ptr<LossScaling> scaling_;
   SyncRegions regions_;
+  bool in_micro_step_ = false;
   JointSteps joint_steps_;
   SyncBatchNorms batch_norms_;
   std::int64_t updates_ = 0;

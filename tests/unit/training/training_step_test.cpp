@@ -11,6 +11,7 @@
 
 #include <ATen/ATen.h>
 
+#include "accelerate/error.h"
 #include "base/str_cat.h"
 #include "parallel/local_gradients.h"
 
@@ -130,6 +131,7 @@ TEST(TrainingStep, SynchronizesOnceForEachMicroBatchGroup) {
   run.training.begin_micro_step(std::nullopt);
   EXPECT_FALSE(run.backward());
   EXPECT_FALSE(run.weight.grad().defined());
+  run.training.end_micro_step();
   run.training.begin_micro_step(std::nullopt);
   EXPECT_TRUE(run.backward());
 
@@ -139,6 +141,20 @@ TEST(TrainingStep, SynchronizesOnceForEachMicroBatchGroup) {
           "begin later", "end", "begin now", "end", "broadcast 1 from 0"));
   EXPECT_TRUE(run.weight.grad().equal(at::ones({2})));
   EXPECT_EQ(run.training.updates(), 1);
+}
+
+TEST(TrainingStep, RefusesAMicroStepInsideAnother) {
+  ListedRun run(/*accumulation_steps=*/2);
+  run.training.begin_micro_step(std::nullopt);
+
+  EXPECT_THAT(
+      [&] { run.training.begin_micro_step(std::nullopt); },
+      testing::ThrowsMessage<StateError>(
+          "accumulate() was called inside the region of another accumulate()"));
+  run.training.end_micro_step();
+  run.training.begin_micro_step(std::nullopt);
+
+  EXPECT_TRUE(run.backward());
 }
 
 TEST(TrainingStep, TellsTheStrategyThatABackwardPassFailed) {
@@ -169,6 +185,7 @@ TEST(TrainingStep, FollowsParametersThatAreFrozen) {
   run.strategy.take();
 
   other.requires_grad_(false);
+  run.training.end_micro_step();
   run.training.begin_micro_step(std::nullopt);
   run.backward();
 

@@ -217,6 +217,56 @@ TEST(Tokenizer, FindsTheSmallerIdOfTokensWithTheSameNormalizedText) {
       load(second + "," + first).encode("FOO"), std::vector<std::int64_t>{2});
 }
 
+// The expected ids are those of `tokenizers` 0.23.3: only `normalized` matters,
+// not the order of the tokens or whether they are special.
+TEST(Tokenizer, FindsTokensWithTheSameNormalizedTextByTheirFlag) {
+  struct Case {
+    const char* normalizer;
+    std::string raw;         // A token with `"normalized": false`.
+    std::string normalized;  // A token with `"normalized": true`.
+    std::string other;       // Has the same normalized text; not a token.
+  };
+  const auto token = [](int id, const std::string& text, bool normalized) {
+    return R"({"id":)" + std::to_string(id) + R"(,"content":")" + text +
+           R"(","normalized":)" + (normalized ? "true" : "false") +
+           R"(,"special":)";
+  };
+  const char* const lowercase = R"({"type":"Lowercase"})";
+  const char* const nfkc = R"({"type":"NFKC"})";
+  const char* const accents =
+      R"({"type":"Sequence","normalizers":[{"type":"NFD"},)"
+      R"({"type":"StripAccents"}]})";
+  for (const Case& c : {
+           Case{lowercase, "<Foo>", "<foo>", "<FOO>"},
+           Case{lowercase, "<foo>", "<Foo>", "<FOO>"},
+           Case{nfkc, "ﬁ", "fi", "ｆi"},
+           Case{nfkc, "fi", "ﬁ", "ｆi"},
+           Case{accents, "é", "e", "è"},
+           Case{accents, "e", "é", "è"},
+       }) {
+    for (int flags = 0; flags < 8; ++flags) {
+      SCOPED_TRACE(testing::Message() << c.raw << " " << flags);
+      const bool raw_first = (flags & 1) != 0;
+      const std::int64_t raw_id = raw_first ? 2 : 3;
+      const std::string raw =
+          token(2, c.raw, false) + ((flags & 2) != 0 ? "true}" : "false}");
+      const std::string normalized = token(3, c.normalized, true) +
+                                     ((flags & 4) != 0 ? "true}" : "false}");
+
+      const auto tokenizer = load_text(tokenizer_json(
+          R"({"type":"WordLevel","unk_token":"a","vocab":{"a":0,"b":1}})",
+          R"("normalizer":)" + std::string(c.normalizer) +
+              R"(,"added_tokens":[)" +
+              (raw_first ? raw + "," + normalized : normalized + "," + raw) +
+              "],"));
+
+      EXPECT_EQ(
+          tokenizer.encode(c.raw + "b" + c.normalized + c.other),
+          (std::vector<std::int64_t>{raw_id, 1, 5 - raw_id, 5 - raw_id}));
+    }
+  }
+}
+
 TEST(Tokenizer, LoadsManyAddedTokensInLinearTime) {
   std::string tokens;
   for (int i = 0; i < 120'000; ++i) {

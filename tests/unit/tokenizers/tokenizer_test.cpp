@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformers/tokenizer.h"
 
-#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -267,23 +266,20 @@ TEST(Tokenizer, FindsTokensWithTheSameNormalizedTextByTheirFlag) {
   }
 }
 
-TEST(Tokenizer, LoadsManyAddedTokensInLinearTime) {
+// An algorithm with quadratic running time exceeds the time limit of the tests.
+TEST(Tokenizer, LoadsManyAddedTokens) {
   std::string tokens;
-  for (int i = 0; i < 120'000; ++i) {
+  for (int i = 0; i < 400'000; ++i) {
     tokens += i == 0 ? "" : ",";
     tokens += R"({"id":)" + std::to_string(i + 2) + R"(,"content":"<t)" +
               std::to_string(i) + R"(>"})";
   }
-  const std::string text = tokenizer_json(
+
+  const auto tokenizer = load_text(tokenizer_json(
       R"({"type":"WordLevel","unk_token":"a","vocab":{"a":0,"b":1}})",
-      R"("added_tokens":[)" + tokens + "],");
-  const auto start = std::chrono::steady_clock::now();
+      R"("added_tokens":[)" + tokens + "],"));
 
-  const auto tokenizer = load_text(text);
-
-  // An algorithm with quadratic running time needs 16 s.
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8));
-  EXPECT_EQ(tokenizer.encode("<t119999>").front(), 120'001);
+  EXPECT_EQ(tokenizer.encode("<t399999>").front(), 400'001);
 }
 
 // Without a limit, more of these stages would need gigabytes.

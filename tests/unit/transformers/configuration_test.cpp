@@ -252,16 +252,21 @@ TEST(Configuration, QuestionAnsweringNeedsTwoLabelsOnlyInEncoders) {
     llama.num_attention_heads = 2;
     llama.common.num_labels = count;
     EXPECT_EQ(logits(llama), expected);
-    EXPECT_EQ(
-        message_of<ArgumentError>([&] {
-          logits(BertConfig{
-              .vocab_size = 9,
-              .hidden_size = 12,
-              .common = {.num_labels = count}});
-        }),
+    const std::string refusal =
         "`num_labels` is " + std::to_string(count) +
-            ", but question answering needs two labels, one for the start and "
-            "one for the end");
+        ", but question answering needs two labels, one for the start and "
+        "one for the end";
+    const PretrainedConfig common = {.num_labels = count};
+    for (const Config& encoder :
+         {Config(BertConfig{.hidden_size = 12, .common = common}),
+          Config(RobertaConfig{.hidden_size = 12, .common = common}),
+          Config(DistilBertConfig{.dim = 12, .common = common})}) {
+      EXPECT_EQ(
+          message_of<ArgumentError>([&] {
+            (void)AutoModelForQuestionAnswering::from_config(encoder);
+          }),
+          refusal);
+    }
   }
 }
 

@@ -32,7 +32,8 @@ Json read_json(const fs::path& path) {
   }
   const std::string text =
       accelerate::read_file(path, tokenizers::kMaxFileBytes);
-  Json value = Json::parse(text, {.source = path.string(), .max_depth = 64});
+  Json value = Json::parse(
+      text, {.source = path.string(), .max_depth = 64, .allow_nan = true});
   if (!value.is_object()) {
     throw accelerate::FormatError(
         str_cat(path.string(), ": $: expected an object"));
@@ -230,7 +231,8 @@ void Tokenizer::save_pretrained(const fs::path& folder) const {
     }
   }
   const auto write = [&](const char* name, const Json& json) {
-    accelerate::write_file(folder / name, json.dump({.indent = 2}) + "\n");
+    accelerate::write_file(
+        folder / name, json.dump({.indent = 2, .allow_nan = true}) + "\n");
   };
   write("tokenizer.json", tokenizer_json(impl_->pipeline()));
   write(

@@ -2,6 +2,7 @@
 #include "tokenizers/files/tokenizer_config.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/str_cat.h"
 
@@ -33,8 +34,11 @@ std::optional<std::int64_t> read_max_length(const JsonNode& root) {
     return std::nullopt;
   }
   const double length = node->as_double();
-  if (length < 1) {
+  if (!(length >= 1)) {
     node->fail(str_cat("expected 1 or more, found ", length));
+  }
+  if (length != std::floor(length)) {
+    node->fail(str_cat("expected a whole number, found ", length));
   }
   return length < kNoLimit ? std::optional(static_cast<std::int64_t>(length))
                            : std::nullopt;

@@ -2,12 +2,15 @@
 // Error messages for folders whose files do not fit together, or whose
 // tokenizer class is not supported.
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
+#include "base/files.h"
 #include "support/message_of.h"
 #include "support/temporary_directory.h"
 #include "transformers/tokenizer.h"
@@ -139,6 +142,45 @@ TEST(BadTokenizerFolder, RefusesAClassThatNeedsAnotherModel) {
       HasSubstr("tokenizer.json: $.model: the tokenizer class "
                 "`LlamaTokenizer` needs a BPE model, but the type is "
                 "`WordPiece`"));
+}
+
+// Python reads and writes `NaN` and `Infinity`, and fails later if one of them
+// is a length.
+TEST(BadTokenizerFolder, ReadsNumbersThatAreNotInStandardJson) {
+  const ClassFolder folder;
+  folder.write(
+      "tokenizer_config.json",
+      R"({"tokenizer_class":"BertTokenizer","model_max_length":Infinity,)"
+      R"("my_score":NaN})");
+  folder.write("special_tokens_map.json", R"({"my_score":NaN})");
+  folder.write("config.json", R"({"layer_norm_eps":NaN})");
+  const accelerate::TemporaryDirectory saved;
+
+  const auto tokenizer = AutoTokenizer::from_pretrained(folder.path());
+  tokenizer.save_pretrained(saved.path());
+
+  EXPECT_EQ(tokenizer.model_max_length(), std::nullopt);
+  EXPECT_THAT(
+      accelerate::read_file(saved.path() / "tokenizer_config.json", 1 << 20),
+      HasSubstr(R"("my_score": NaN)"));
+}
+
+TEST(BadTokenizerFolder, RefusesALengthThatIsNotAWholeNumber) {
+  for (const auto& [length, problem] : std::map<std::string, std::string>{
+           {"NaN", "expected 1 or more, found nan"},
+           {"-Infinity", "expected 1 or more, found -inf"},
+           {"5.5", "expected a whole number, found 5.5"}}) {
+    const ClassFolder folder;
+    folder.write(
+        "tokenizer_config.json",
+        R"({"tokenizer_class":"BertTokenizer","model_max_length":)" + length +
+            "}");
+
+    EXPECT_THAT(
+        message_of<FormatError>(
+            [&] { (void)AutoTokenizer::from_pretrained(folder.path()); }),
+        HasSubstr("tokenizer_config.json: $.model_max_length: " + problem));
+  }
 }
 
 TEST(BadTokenizerFolder, RejectsAPrefixSpaceThatTheClassIgnores) {

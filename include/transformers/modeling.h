@@ -72,10 +72,11 @@ struct SavePretrainedOptions {
 
 /// Options for one forward pass.
 struct CallOptions {
-  bool output_hidden_states = false;
+  /// Default: the config's `output_hidden_states`.
+  std::optional<bool> output_hidden_states = std::nullopt;
   /// Whether to return the attention weights. If true, the model uses eager
-  /// attention.
-  bool output_attentions = false;
+  /// attention. Default: the config's `output_attentions`.
+  std::optional<bool> output_attentions = std::nullopt;
   /// A causal model that trains with labels in bf16 on a GPU computes its loss
   /// without logits. It computes `logits` only when an operator first reads
   /// them, which must happen before the weights change. True: computes them in

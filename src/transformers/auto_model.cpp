@@ -50,8 +50,10 @@ template <typename Output>
 Output Model<Output>::operator()(
     const accelerate::TensorMap& inputs, const CallOptions& options) const {
   Output output;
+  ModelModule& module = *model_->implementation();
   convert(
-      model_->implementation()->forward(model_inputs(inputs, options)), output);
+      module.forward(model_inputs(inputs, options, module.config.common())),
+      output);
   return output;
 }
 

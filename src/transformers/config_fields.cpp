@@ -142,6 +142,13 @@ void check_labels(const FieldReader& reader, const PretrainedConfig& common) {
   }
 }
 
+// `null` is false, as in Python.
+void read_switch(FieldReader& reader, std::string_view key, bool& field) {
+  std::optional<bool> value;
+  reader(key, value);
+  field = value.value_or(false);
+}
+
 // Returns the label names of the config, or the default names.
 std::map<std::int64_t, std::string> label_names(
     const PretrainedConfig& common) {
@@ -180,6 +187,8 @@ void read_common(FieldReader& reader, PretrainedConfig& common) {
   check_labels(reader, common);
   reader("problem_type", common.problem_type);
   reader("dtype", common.dtype, {"torch_dtype"});
+  read_switch(reader, "output_hidden_states", common.output_hidden_states);
+  read_switch(reader, "output_attentions", common.output_attentions);
   if (auto classes = reader.take("architectures");
       classes && classes->is_array()) {
     FieldReader list(
@@ -202,6 +211,12 @@ void write_common(FieldWriter& writer, const PretrainedConfig& common) {
   }
   writer.optional("problem_type", common.problem_type);
   writer.optional("dtype", common.dtype);
+  if (common.output_hidden_states) {
+    writer("output_hidden_states", true);
+  }
+  if (common.output_attentions) {
+    writer("output_attentions", true);
+  }
   if (!common.architectures.empty()) {
     writer("architectures", common.architectures);
   }

@@ -67,9 +67,14 @@ std::int64_t ModelInputs::tokens() const {
 }
 
 ModelInputs model_inputs(
-    const accelerate::TensorMap& tensors, const CallOptions& options) {
+    const accelerate::TensorMap& tensors,
+    const CallOptions& options,
+    const PretrainedConfig& config) {
   ModelInputs inputs;
-  inputs.options = options;
+  inputs.options = {
+      options.output_hidden_states.value_or(config.output_hidden_states),
+      options.output_attentions.value_or(config.output_attentions),
+      options.output_logits};
   for (const auto& [name, tensor] : tensors) {
     const auto slot = slots().find(name);
     if (slot == slots().end()) {

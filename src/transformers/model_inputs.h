@@ -7,9 +7,18 @@
 #include <ATen/core/Tensor.h>
 
 #include "accelerate/tensor_map.h"
+#include "transformers/configuration.h"
 #include "transformers/modeling.h"
 
 namespace transformers {
+
+/// What a forward pass returns: a `CallOptions` after the config has filled in
+/// what is left out.
+struct RequestedOutputs {
+  bool output_hidden_states = false;
+  bool output_attentions = false;
+  bool output_logits = false;
+};
 
 /// The tensors in a batch; missing tensors are undefined.
 struct ModelInputs {
@@ -21,7 +30,7 @@ struct ModelInputs {
   at::Tensor labels;
   at::Tensor start_positions;
   at::Tensor end_positions;
-  CallOptions options;
+  RequestedOutputs options;
   /// 0: the layers process the padded batch. Greater than 0: the layers process
   /// an unpadded batch with this many rows, one per token. There are at least
   /// as many rows as tokens that `attention_mask` keeps. Only the result for
@@ -36,6 +45,8 @@ struct ModelInputs {
 /// or if the batch does not have exactly one of `input_ids` and
 /// `inputs_embeds`.
 ModelInputs model_inputs(
-    const accelerate::TensorMap& tensors, const CallOptions& options);
+    const accelerate::TensorMap& tensors,
+    const CallOptions& options,
+    const PretrainedConfig& config);
 
 }  // namespace transformers

@@ -226,7 +226,27 @@ TEST(Configuration, AModelThatCannotFitIsRefusedBeforeItIsMade) {
       testing::StartsWith("the config needs 10000 layers with 29."));
 }
 
-// GPT-2 and Llama predict two values per token, whatever the number of labels.
+TEST(Configuration, KeepsWhatTheModelReturns) {
+  const auto read = [](const std::string& fields) {
+    return Config::from_json(
+        Json::parse(R"({"model_type":"bert",)" + fields + "}"), "config.json");
+  };
+  const Config config =
+      read(R"("output_attentions":true,"output_hidden_states":null)");
+
+  EXPECT_TRUE(config.common().output_attentions);
+  EXPECT_FALSE(config.common().output_hidden_states);
+  EXPECT_EQ(config.to_json().at("output_attentions"), Json(true));
+  EXPECT_FALSE(config.to_json().contains("output_hidden_states"));
+  EXPECT_EQ(
+      message_of<FormatError>([&] { read(R"("output_hidden_states":1)"); }),
+      "config.json: `output_hidden_states` is 1, not true or false");
+}
+
+// As in Transformers 5.22.2: GPT-2 and Llama predict two values per token,
+// whatever the number of labels. DistilBERT refuses another number in its
+// constructor, BERT and RoBERTa in the first forward pass ("not enough values
+// to unpack", "too many values to unpack").
 TEST(Configuration, QuestionAnsweringNeedsTwoLabelsOnlyInEncoders) {
   const auto logits = [](const auto& config) {
     return AutoModelForQuestionAnswering::from_config(config)(

@@ -320,6 +320,24 @@ TEST(Models, ReturnHiddenStatesAndAttentionsOnRequest) {
   EXPECT_TRUE(full.logits.allclose(plain.logits, 1e-5, 1e-6));
 }
 
+TEST(Models, ReturnHiddenStatesAndAttentionsIfTheConfigSaysSo) {
+  auto config = tiny_gpt2();
+  config.common.output_hidden_states = true;
+  config.common.output_attentions = true;
+  const auto model = AutoModelForCausalLM::from_config(config);
+  model->eval();
+  const TensorMap batch = {{"input_ids", tiny_batch().at("input_ids")}};
+
+  const auto by_config = model(batch);
+  const auto by_call =
+      model(batch, {.output_hidden_states = false, .output_attentions = false});
+
+  EXPECT_EQ(by_config.hidden_states.size(), 3U);
+  EXPECT_EQ(by_config.attentions.size(), 2U);
+  EXPECT_TRUE(by_call.hidden_states.empty());
+  EXPECT_TRUE(by_call.attentions.empty());
+}
+
 TEST(Models, AcceptEmbeddingsInsteadOfIds) {
   const auto model = AutoModel::from_config(tiny_bert());
   model->eval();

@@ -193,7 +193,7 @@ class ACCELERATE_API Accelerator {
   /// Synchronizes the batch norms in `model`. In training, a synchronized batch
   /// norm computes mean and variance over the rows of all processes, so running
   /// statistics are equal on all processes. Without this call, each process
-  /// uses the statistics of its own rows. Evaluation does not change.
+  /// uses the statistics of its own rows. Evaluation mode is not affected.
   /// Corresponds to `torch.nn.SyncBatchNorm.convert_sync_batchnorm` in Python;
   /// changes `model` in place. A copy of `model` is not converted.
   ///
@@ -399,9 +399,10 @@ class ACCELERATE_API Accelerator {
   ///
   /// `load_state` ignores saved states that are not registered. If the
   /// checkpoint has some of this rank's registered states but not all of them,
-  /// `load_state` throws. If the checkpoint has none of them, for example
-  /// because this rank did not exist in the saved run, the generators stay
-  /// unchanged and `LoadStateReport::derived` lists them.
+  /// it does not fit this run (see `LoadStateOptions::strict`). If the
+  /// checkpoint has none of them, for example because this rank did not exist
+  /// in the saved run, the generators stay unchanged and
+  /// `LoadStateReport::derived` lists them.
   void register_random_state(
       const std::string& name,
       std::function<Tensor()> save,

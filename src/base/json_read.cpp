@@ -55,7 +55,7 @@ class CountingIterator {
 
 // A number that standard JSON cannot represent, such as `NaN`.
 struct SpecialNumber {
-  std::size_t end;  // Of the word, as an offset in the text.
+  std::size_t end;  // The offset of the end of the word.
   double value;
 };
 

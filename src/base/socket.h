@@ -42,8 +42,8 @@ bool is_loopback(const Endpoint& endpoint);
 /// Returns the endpoint on which a server must listen so that other machines
 /// reach the server at `endpoint`. On some systems, a machine's own hostname
 /// resolves to a loopback address, while other machines resolve it to a
-/// different address. In that case, the result stands for all addresses of the
-/// machine.
+/// different address. In that case, returns 0.0.0.0, so that the server listens
+/// on all addresses.
 Endpoint listening_endpoint(const Endpoint& endpoint);
 
 /// Returns the network interface through which this machine reaches `endpoint`,

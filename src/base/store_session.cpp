@@ -74,7 +74,7 @@ evp_cipher_ctx_st* FrameCipher::next_frame(std::string_view header) {
   for (std::size_t i = 0; i < sizeof(position); ++i) {
     nonce[i] = static_cast<unsigned char>(position >> (8 * i) & 0xffU);
   }
-  // Keeps the cipher, the key and the direction.
+  // Sets only the nonce; the cipher, the key and the direction stay the same.
   check_openssl(EVP_CipherInit_ex(
       context_.get(), nullptr, nullptr, nullptr, nonce.data(), -1));
   int length = 0;

@@ -34,7 +34,7 @@ struct SessionKeys {
   Digest replies;
 };
 
-/// `secret` must not be empty.
+/// Derives the keys of both directions. `secret` must not be empty.
 SessionKeys derive_keys(std::string_view secret, const Handshake& handshake);
 
 /// AES-256-GCM with one key and a counter. The nonce of a frame is its position

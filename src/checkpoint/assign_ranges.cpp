@@ -264,7 +264,7 @@ Writers choose_writers(
   for (const auto& [name, tensor] : tensors) {
     for (const ListedRange& range : tensor.ranges) {
       if (range.ranks.empty()) {
-        continue;  // The divided parts are equally large.
+        continue;  // All writers get equal parts of these ranges.
       }
       const int writer =
           *std::ranges::min_element(range.ranks, {}, [&](const int rank) {

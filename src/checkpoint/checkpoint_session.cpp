@@ -281,7 +281,8 @@ void CheckpointSession::reserve_memory() {
     const CheckpointContents contents = run_state_.collect_large();
     const Part part =
         part_of(contents, contents.process_index, contents.num_processes);
-    // Skips this if memory is tight, because all saves may be blocking.
+    // Reserves memory only if plenty is free, because perhaps no save will run
+    // in the background.
     constexpr std::uint64_t kMinFreeRatio = 4;
     if (part.bytes() * kMinFreeRatio <= available_bytes()) {
       staging_->prepare(part);

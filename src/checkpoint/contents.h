@@ -91,7 +91,7 @@ struct LoadedCheckpoint {
   std::int64_t epoch = 0;
   std::int64_t iteration = 0;
   std::map<std::string, TensorMap> weights;
-  /// The whole tensors that the checkpoint contains as ranges.
+  /// Whole tensors, assembled from the ranges in the checkpoint.
   std::map<std::string, TensorMap> ranges;
   /// The ranges that this rank requested, in the order of the requests. The
   /// values are one-dimensional. A key is in only one of `requested`, `weights`

@@ -32,7 +32,8 @@ constexpr std::string_view kShapes = ".shapes.json";
 constexpr std::string_view kIndex = ".safetensors.index.json";
 constexpr std::string_view kRankPrefix = "rank-";
 
-// `optimizer_1` for `optimizer_1-00002-of-00004.safetensors`.
+// Returns the key of a file, such as `optimizer_1` for
+// `optimizer_1-00002-of-00004.safetensors`.
 std::string stem_of(const std::string& file) {
   std::string stem = file.substr(0, file.size() - kTensors.size());
   const auto part = stem.find("-0");

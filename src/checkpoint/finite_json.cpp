@@ -31,8 +31,8 @@ std::optional<double> number_of(const Json& value) {
   return std::nullopt;
 }
 
-// Returns a copy of `value` in which the results of `replace` replace the
-// nested values for which `replace` returns a result.
+// Returns a copy of `value`, with `replace` applied to `value` and all nested
+// values. Values for which `replace` returns nothing are copied unchanged.
 template <typename Replace>
 Json replaced(const Json& value, const Replace& replace) {
   if (std::optional<Json> replacement = replace(value)) {

@@ -156,7 +156,7 @@ class Reading {
 
   void read(const std::size_t index) {
     const Piece& piece = pieces_[index];
-    // Early enough to keep the disk busy all the time.
+    // Reads ahead early enough to keep the disk busy.
     read_ahead(file_.fd.get(), piece.offset + kReadahead, piece.bytes);
     std::string problem = load(piece);
     std::unique_lock lock(mutex_);

@@ -58,7 +58,8 @@ bool is_in_use_by_old_version(const fs::path& folder) {
   return !error && fs::file_time_type::clock::now() - written < kRecent;
 }
 
-/// The checkpoint that replaced this one; empty for any other folder.
+/// Returns the checkpoint that replaced the one in `folder`; empty if `folder`
+/// is not a replaced checkpoint.
 std::optional<fs::path> replaced_by(const fs::path& folder) {
   const std::string name = folder.filename().string();
   const auto at = name.rfind(kReplaced);

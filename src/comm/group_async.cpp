@@ -304,7 +304,7 @@ void Group::Impl::finish(Operation& operation) {
   }
 }
 
-// Only the device's current stream waits.
+// Makes only the device's current stream wait.
 void Group::Impl::wait_on_device(const Operation& operation) const {
   try {
     operation.work->wait();

@@ -25,7 +25,7 @@ namespace accelerate {
 /// An operation on a backend that may still be running.
 struct Operation {
   Call call;
-  c10::intrusive_ptr<c10d::Work> work;  ///< null if it has already finished
+  c10::intrusive_ptr<c10d::Work> work;  ///< null if there is no work to do
   bool on_device = false;
   /// Runs after `work`. Keeps the tensors of the operation alive.
   std::function<void()> finish = {};

@@ -97,7 +97,8 @@ std::string describe_current_exception() {
   }
 }
 
-// The format of torchrun's `record`, so that any launcher can read it.
+// Writes the error in the format of torchrun's decorator `record`, so that any
+// launcher can read the file.
 void write_error_file(const std::string& path, const std::string& text) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);

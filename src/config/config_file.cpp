@@ -124,7 +124,8 @@ class Reader {
     return fits ? setting : nullptr;
   }
 
-  // Old keys of Hugging Face Accelerate.
+  // Applies an old key of Hugging Face Accelerate; returns false for other
+  // keys.
   bool legacy(const ConfigNode::Member& member) {
     if (member.key != "fp16") {
       return false;
@@ -144,7 +145,8 @@ class Reader {
     return true;
   }
 
-  // A sub-dictionary of settings, such as `mpirun_config`.
+  // Applies a sub-dictionary of settings, such as `mpirun_config`; returns
+  // false for other keys.
   bool section(const ConfigNode::Member& member) {
     if (!is_section(member.key)) {
       return false;

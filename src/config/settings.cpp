@@ -112,7 +112,7 @@ void Settings::apply_flag(
 
 namespace {
 
-// "--cpu", or "`num_processes: 2` (default_config.yaml:3)".
+// Returns text such as "--cpu" or "`num_processes: 2` (default_config.yaml:3)".
 std::string describe_source(const Settings& settings, const char* name) {
   const Origin& origin = settings.origin(name);
   const bool is_flag = origin.kind == Origin::Kind::command_line;

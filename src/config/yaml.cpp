@@ -224,7 +224,7 @@ class Builder : public YAML::EventHandler {
 
   void add(ConfigNode node, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) {
-      grow(node.line, {0, size_of(node).bytes});  // A copy is kept.
+      grow(node.line, {0, size_of(node).bytes});  // The anchor keeps a copy.
       anchors_[anchor] = node;
     }
     if (open_.empty()) {

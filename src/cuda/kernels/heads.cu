@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// For views with a uniform row stride, without a rotary embedding.
+// Supports only views with a uniform row stride, and no rotary embedding.
 template <typename T>
 __global__ void __launch_bounds__(kStripBlock, kStripBlocksPerSm)
     pack_and_sum_kernel(

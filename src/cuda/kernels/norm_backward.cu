@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // With g = dy * weight, a row's gradient is
 //     d_sum = rstd (g - mean(g) - xhat mean(g xhat)) + d_extra,
-// for RMSNorm without mean(g). A thread block has groups of threads that
+// where RMSNorm omits mean(g). A thread block has groups of threads that
 // process row after row, each group with its own barrier, so that the column
 // sums stay in registers. The next row is prefetched while the current one is
 // processed. At the end the block reduces the sums of its groups.
@@ -296,8 +296,9 @@ bool can_use_vectors(const NormBackward& w) {
          is_aligned(w.weight) && is_aligned(w.workspace);
 }
 
-// Returns the number of thread blocks that can run at once, but at least two
-// rows per group. More blocks would only give more partial sums.
+// Returns the number of thread blocks that can run at once, or fewer, so that
+// each group has at least two rows. More blocks would only give more partial
+// sums.
 int blocks_of(std::int64_t rows, std::int64_t width, bool has_extra) {
   int groups = 1;
   int blocks_per_sm = 1;

@@ -221,8 +221,8 @@ class ACCELERATE_API Group {
   /// Collective.
   [[nodiscard]] Pending start_all_reduce(
       const Tensor& tensor, Reduction reduction = Reduction::sum) const;
-  /// Reduces `input`, which has `size()` times as many elements as `output`.
-  /// Rank r gets the r-th part of the result in `output`. Collective.
+  /// Reduces `input`, which has `size()` times as many elements as `output`,
+  /// and writes the r-th part of the result to `output` on rank r. Collective.
   [[nodiscard]] Pending start_reduce_scatter(
       const Tensor& output,
       const Tensor& input,

@@ -69,8 +69,7 @@ struct TokenizerCallOptions {
   /// The maximum number of tokens in a row, including special tokens. Default:
   /// the model's maximum input length.
   std::optional<std::int64_t> max_length = std::nullopt;
-  /// Number of tokens that each overflowing part shares with the part before
-  /// it.
+  /// Number of tokens that each overflowing part shares with the previous part.
   std::int64_t stride = 0;
   /// Rounds the padded length up to a multiple of this number. Default: no
   /// rounding.

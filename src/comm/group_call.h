@@ -56,9 +56,10 @@ class ACCELERATE_API GroupCall {
   /// Overwrites `tensor`, which is in host memory, with the tensor of rank
   /// `from`, as part of this call.
   void broadcast(const Tensor& tensor, int from);
-  /// Gives rank r the r-th part of `input` in `output`, as part of this call.
-  /// Only rank `from` has an `input`, which has as many elements as the
-  /// `output` of all ranks together. The tensors are in host memory.
+  /// Copies the r-th part of `input` on rank `from` to `output` on rank r, as
+  /// part of this call. `input` has as many elements as the outputs of all
+  /// ranks together, and is undefined on the other ranks. The tensors are in
+  /// host memory.
   void scatter(const Tensor& output, const Tensor& input, int from);
 
  private:

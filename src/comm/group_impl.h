@@ -116,7 +116,7 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
       int from,
       const Call& call,
       bool overlap = true);
-  /// Gives rank r the r-th part of `input`, which only rank `from` has. The
+  /// Copies the r-th part of `input` on rank `from` to `output` on rank r. The
   /// tensors must be in host memory.
   Operation start_scatter(
       const at::Tensor& output,

@@ -35,8 +35,8 @@ using accelerate::Json;
 using accelerate::benchmarks::seconds_of;
 
 constexpr std::int64_t kWidth = 768;
-constexpr std::int64_t kLayer =
-    7'100'000;  // Parameters of a layer at this width.
+// Parameters of a layer at this width.
+constexpr std::int64_t kLayer = 7'100'000;
 
 void make_model(const fs::path& folder, std::int64_t megabytes) {
   const std::int64_t layers = std::max<std::int64_t>(

@@ -17,8 +17,8 @@ std::vector<ArgOption> launch_options();
 struct LaunchSettings {
   Settings settings;  ///< Completed by `complete_settings`.
   Hardware hardware;
-  std::vector<std::filesystem::path>
-      files;  ///< The configuration files that were read.
+  /// The configuration files that were read.
+  std::vector<std::filesystem::path> files;
 };
 
 /// Applies configuration files, environment variables and flags, in that order.

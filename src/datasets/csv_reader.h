@@ -20,8 +20,8 @@ struct CsvCell {
   /// The text without enclosing quotes; if `has_quotes_inside`, everything from
   /// the opening quote to the delimiter.
   std::string_view raw;
-  std::size_t offset =
-      0;  ///< The offset of the first byte, including an opening quote.
+  /// The offset of the first byte, including an opening quote.
+  std::size_t offset = 0;
   bool has_quotes_inside = false;
 
   std::string text() const;

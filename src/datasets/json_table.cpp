@@ -269,8 +269,8 @@ class JsonTable : public Table {
   std::vector<Layout> layouts_;  // One per file.
   std::vector<Column> columns_;
   std::vector<JsonColumn> guesses_;
-  std::unordered_map<std::string, std::size_t>
-      indices_;  // Column name to index.
+  // Column name to index.
+  std::unordered_map<std::string, std::size_t> indices_;
   bool is_first_part_ = true;
 };
 

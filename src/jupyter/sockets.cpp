@@ -155,8 +155,8 @@ class Sockets::Impl {
     zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(
         socket, ZMQ_MAXMSGSIZE, &kMaxFrameBytes, sizeof kMaxFrameBytes);
-    const int no_limit =
-        0;  // Prevents ZeroMQ from dropping output of a fast cell.
+    // Prevents ZeroMQ from dropping output of a fast cell.
+    const int no_limit = 0;
     zmq_setsockopt(socket, ZMQ_SNDHWM, &no_limit, sizeof no_limit);
     const std::string address = str_cat(
         connection.transport,

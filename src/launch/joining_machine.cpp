@@ -370,8 +370,8 @@ class JoiningMachine : public ControlPlane {
   std::string last_problem_;
   Clock::time_point search_start_ = Clock::now();
   std::string secret_;
-  std::optional<ConfigError>
-      secret_error_;  // The reason why there is no secret.
+  // The reason why there is no secret.
+  std::optional<ConfigError> secret_error_;
   std::atomic<std::int64_t> rank_ = -1;
   Clock::time_point start_ = Clock::now();
   // Guards `generation_`, and `control_` while another thread may cancel.

@@ -169,8 +169,8 @@ RunResult run_session(
     const LaunchPlan& requested, const LaunchMessages& messages) {
   const LaunchDirectory directory(requested.environment);
   const LaunchPlan plan = with_files(requested, directory.path());
-  Guardian guardian(
-      plan.launch_id, plan.files.folder);  // Created before any thread.
+  // Created before any thread.
+  Guardian guardian(plan.launch_id, plan.files.folder);
   const auto control_plane = open_control_plane(plan, messages);
   SignalQueue signals;
   Output output(output_options(plan));

@@ -228,8 +228,9 @@ void Reducer::add_gradient(std::size_t index, const at::Tensor& parameter) {
   at::Tensor& grad = parameter.mutable_grad();
   GradientSlot& slot = slots_[index];
   if (!grad.defined()) {
-    return;  // The parameter was frozen after the forward pass, or a function
-             // returned no gradient.
+    // The parameter was frozen after the forward pass, or a function returned
+    // no gradient.
+    return;
   }
   const bool started = reduces() && slot.bucket < next_;
   if (started) {

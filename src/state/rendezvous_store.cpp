@@ -209,8 +209,8 @@ StorePtr open_in_slurm_step(const Topology& topology, milliseconds timeout) {
     ports = {static_cast<std::uint16_t>(*topology.main_port)};
   }
   std::string problem;
-  std::string other_step;  // More useful than the error of a later attempt that
-                           // timed out.
+  // More useful than the error of a later attempt that timed out.
+  std::string other_step;
   do {
     for (const std::uint16_t port : ports) {
       const Endpoint endpoint{false, *topology.main_address, port};

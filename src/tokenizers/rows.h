@@ -18,8 +18,8 @@ namespace transformers::tokenizers {
 struct ResolvedOptions {
   PaddingStrategy padding = false;
   TruncationStrategy truncation = false;
-  std::int64_t max_length =
-      0;  // The maximum length for padding and truncation.
+  // The maximum length for padding and truncation.
+  std::int64_t max_length = 0;
   std::int64_t stride = 0;
   std::int64_t pad_to_multiple_of = 1;
   Side padding_side = Side::right;

@@ -241,8 +241,8 @@ std::optional<Json> read_inner_fields(
   visit_rope(
       rope, [&](std::string_view key, auto& field) { fields(key, field); });
   if (is_null) {
-    rope.truncate =
-        false;  // As in Python, where the default for a missing key is true.
+    // As in Python, where the default for a missing key is true.
+    rope.truncate = false;
   }
   fields.take("finetuned");  // Has no effect in Python either.
   auto partial = fields.take("partial_rotary_factor");

@@ -128,8 +128,8 @@ struct LayerContext {
 /// Whether fused blocks support a block of a model.
 struct BlockSupport {
   bool block = false;  ///< Whether there is a fused block.
-  bool unpadding =
-      false;  ///< Whether the fused block accepts an unpadded batch.
+  /// Whether the fused block accepts an unpadded batch.
+  bool unpadding = false;
 };
 
 /// One of the repeated layers in a model.

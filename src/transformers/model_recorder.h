@@ -69,8 +69,8 @@ class ModelRecorder {
   std::vector<std::shared_ptr<torch::nn::Module>> modules_;
   accelerate::DifferentiableStep step_;
   accelerate::StepRecorder recorder_;
-  std::vector<at::Tensor ModelResult::*>
-      returned_;  // The fields that `run` sets.
+  // The fields that `run` sets.
+  std::vector<at::Tensor ModelResult::*> returned_;
 };
 
 }  // namespace transformers

@@ -10,11 +10,12 @@ namespace {
 
 class Completion : public CliTest {
  protected:
-  // The sorted completions for `line`, separated by blanks.
+  // Returns the sorted completions for `line`, separated by spaces.
   std::string completions(
       const std::string& shell_name, const std::string& line) {
     const std::string script = "$SRC/complete." + shell_name;
-    // complete.bash takes words, the others take a line; `=` is a word in bash.
+    // complete.bash takes words, and the scripts for the other shells take a
+    // line. In bash, `=` is a separate word.
     const std::string arguments =
         shell_name == "bash" ? as_words(line) : "'" + line + "'";
     const auto result = run(shell_name + " " + script + " " + arguments);

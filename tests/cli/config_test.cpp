@@ -133,7 +133,8 @@ TEST_F(Config, LaunchUsesTheSavedFile) {
       << "the file sets everything, so nothing is detected";
 }
 
-// `--cpu` replaces what the file says about devices, and nothing else.
+// `--cpu` overrides the device settings in the file and keeps all other
+// settings.
 TEST_F(Config, LaunchKeepsTheSavedFileWithCpu) {
   run("accelerate config default --cpu --num_processes 3");
   std::ofstream(home_ + "/gpus.yaml")
@@ -153,8 +154,8 @@ TEST_F(Config, LaunchKeepsTheSavedFileWithCpu) {
   EXPECT_NE(explained.find("--cpu"), std::string::npos) << explained;
 }
 
-// A folder from someone else, with a configuration file and, next to it, a
-// file that names a compiler.
+// A folder of another user, with a configuration file and a file that contains
+// the path of a compiler.
 TEST_F(Config, AcceptsACompilerOnlyFromTheUsersOwnFolder) {
   std::ofstream(home_ + "/train.cpp") << "int main() {}\n";
   std::ofstream(home_ + "/toolchain.json")
@@ -264,7 +265,7 @@ TEST_F(Config, AcceptsArrowKeysOnATerminal) {
                             ? ::read(terminal, buffer, sizeof(buffer))
                             : 0;
     if (got < 0) {
-      break;  // The program closed its terminal.
+      break;  // The program has closed its terminal.
     }
     seen.append(buffer, static_cast<std::size_t>(got));
     if (step < script.size() &&

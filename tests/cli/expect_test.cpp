@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every file in expect/ holds a command and its expected output.
+// Every file in expect/ contains a command and its expected output.
 // UPDATE_EXPECT=1 in the environment rewrites them.
 #include <cstdlib>
 #include <fstream>
@@ -42,7 +42,7 @@ std::string replace(std::string text, const std::string& from, const char* to) {
 
 class Expect : public CliTest, public testing::WithParamInterface<std::string> {
  protected:
-  // Replaces what differs between runs and machines.
+  // Replaces text that differs between runs or machines.
   std::string normalize(std::string text) const {
     char hostname[256] = {};
     ::gethostname(hostname, sizeof(hostname) - 1);

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The child of a launcher that outlives it.
+// Returns the child process of the launcher that outlives the launcher.
 std::optional<pid_t> guardian_of(pid_t launcher) {
   const std::string number = std::to_string(launcher);
   std::ifstream children("/proc/" + number + "/task/" + number + "/children");
@@ -49,7 +49,7 @@ class Launch : public CliTest {
   }
   bool are_marked(int count) const {
     for (int i = 0; i < count; ++i) {
-      // The file exists before its content does.
+      // The file is created before its content is written.
       if (marked_pid(std::to_string(i)) == 0) {
         return false;
       }
@@ -57,7 +57,8 @@ class Launch : public CliTest {
     return true;
   }
 
-  /// Uses the compiler of this build: its name differs between distributions.
+  /// Uses the compiler of this build, because compiler names differ between
+  /// distributions.
   void write_toolchain(const std::string& members) const {
     std::ofstream(home_ + "/toolchain.json")
         << R"({"compiler": ")" << ACCELERATE_COMPILER << "\", " << members
@@ -74,7 +75,7 @@ char state_of(pid_t pid) {
   return end == std::string::npos ? '\0' : text[end + 2];
 }
 
-// Not `kill` with signal 0, which also succeeds for a zombie.
+// Does not use `kill` with signal 0, which also succeeds for a zombie.
 bool is_alive(pid_t pid) {
   return state_of(pid) != '\0' && state_of(pid) != 'Z';
 }
@@ -274,7 +275,7 @@ TEST_F(Launch, LeavesNoWorkerWhenKilled) {
   })) << "its folder was not removed";
 }
 
-// The folder of the launch stays if its guardian is killed, too.
+// If the guardian is killed as well, the folder of the launch remains.
 TEST_F(Launch, RemovesTheFolderOfAnEarlierLaunchThatWasKilled) {
   auto options = shell(
       "exec accelerate launch --cpu --num_processes 2 $WORKER hang " + marks());
@@ -374,7 +375,7 @@ TEST_F(Launch, FailsWhenOutputIsLost) {
       << data.err;
 }
 
-// A full disk must not end a training.
+// A full disk must not stop the training.
 TEST_F(Launch, RunsOnWhenOutputIsLost) {
   const auto result =
       run("accelerate launch --cpu sh -c 'for i in 1 2 3; do seq 10000; done; "
@@ -611,8 +612,9 @@ TEST_F(Launch, CompilesASourceFileOnce) {
   EXPECT_EQ(third.out, "changed\n");
 }
 
-// Another user of a shared cache folder leaves a program where this user's
-// launch would find its own, with a record that lists no inputs.
+// Another user of a shared cache folder leaves a program at the path where this
+// user's launch looks for its own compiled program, with a record that lists no
+// inputs.
 TEST_F(Launch, RefusesACacheThatAnotherUserCanWriteTo) {
   std::ofstream(home_ + "/hello.cpp")
       << "#include <cstdio>\nint main() { std::puts(\"hello\"); }\n";

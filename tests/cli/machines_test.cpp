@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several machines: simulated on the loopback of one machine, and as network
-// namespaces with their own addresses where those are allowed.
+// Several machines: simulated on the loopback interface of one machine and, if
+// this machine allows it, with network namespaces that have their own
+// addresses.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -41,7 +42,7 @@ class Machines : public CliTest {
            " --main_process_port " + std::to_string(port()) + " " + arguments;
   }
 
-  // Tests of one binary may run concurrently.
+  // The port differs between processes, because tests may run concurrently.
   static int port() { return 20000 + ::getpid() % 10000; }
 
   std::future<CommandResult> start(const std::string& text) const {
@@ -229,7 +230,8 @@ TEST_F(Machines, CanJoinAgainAfterAnInterrupt) {
   auto second = shell("exec " + line(1, 3, "true"));
   bool interrupted = false;
   second.watch = [&](pid_t pid, const std::string& err) {
-    // "Joining" is printed before the launcher connects, so wait a moment.
+    // "Joining" is printed before the launcher connects, so the test waits a
+    // moment.
     if (contains(err, "Joining") && !interrupted) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
       ::kill(pid, SIGINT);
@@ -307,7 +309,7 @@ TEST_F(Machines, ReportAWrongSecret) {
   EXPECT_TRUE(contains(results[1].err, "rejected this process's secret"));
 }
 
-// The joining machine has another home folder.
+// The joining machine has a different home folder.
 TEST_F(Machines, ReportAMissingSecret) {
   auto first = start(line(0, 2, "--rdzv_timeout 5 true"));
   auto second =

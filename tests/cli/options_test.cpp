@@ -11,7 +11,7 @@ namespace {
 
 class Options : public CliTest {
  protected:
-  // With this test's own search path, which includes Python.
+  // Uses the search path of this test, which includes Python.
   CommandResult run_python(const std::string& line) const {
     auto options = shell(line);
     const char* path = std::getenv("PATH");
@@ -55,7 +55,7 @@ TEST_F(Options, RoleSetsRoleName) {
   EXPECT_TRUE(has(result.out, "role=trainer\n")) << result.out;
 }
 
-// Names of files and programs, and text from other machines.
+// Covers the names of files and programs, and text from other machines.
 TEST_F(Options, NoMessageContainsControlCharacters) {
   const std::string name = R"($(printf 'x\033]0;title\007\302\2332J'))";
 

@@ -28,7 +28,7 @@ long rank() {
   return std::strtol(variable("ACCELERATE_STORE_RANK").c_str(), nullptr, 10);
 }
 
-// Long enough for any test, short enough not to outlive one by much.
+// Sleeps longer than any test takes, but not much longer.
 [[noreturn]] void hang() {
   std::this_thread::sleep_for(std::chrono::seconds(60));
   std::exit(99);
@@ -67,7 +67,7 @@ void print_megabytes(long megabytes) {
   }
 }
 
-// Writes to the memory, so that it is really allocated.
+// Writes to the memory, so that the system really allocates it.
 void allocate_megabytes(long megabytes) {
   std::vector<std::vector<char>> blocks;
   for (long i = 0; i < megabytes; ++i) {
@@ -80,7 +80,7 @@ void ignore_sigterm() {
   std::signal(SIGTERM, SIG_IGN);
 }
 
-// Opens MASTER_PORT as rank 0 of a program would, and holds it.
+// Opens MASTER_PORT, as rank 0 of a program does, and keeps it open.
 int serve_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   const int yes = 1;

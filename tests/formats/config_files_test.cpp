@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configuration files of every release, of Hugging Face Accelerate and of this
-// library, that must keep loading.
+// Configuration files from every release of this library and from Hugging Face
+// Accelerate. All of them must remain loadable.
 #include <filesystem>
 #include <string>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the golden checkpoints of the current format: two ranks, three
-// micro-steps, so the last one is in the middle of an accumulation.
+// Writes the golden checkpoints in the current format, with two ranks. There
+// are three micro-steps, so the last checkpoint is saved in the middle of
+// gradient accumulation.
 //
 //     build/bin/tests/make_checkpoint tests/formats/checkpoints/1.0
 #include <iostream>

@@ -34,8 +34,8 @@ constexpr const char* kHub = "http://hub.test";
 constexpr const char* kToken = "hf_secret";
 constexpr const char* kTokenHeader = "\r\nAuthorization: Bearer ";
 
-// Gives each connection the next answer. It is the proxy for all requests, so
-// a redirect to any address comes back here.
+// Sends each connection the next answer. The server is also the proxy for all
+// requests, so redirects to any address reach this server.
 class Server {
  public:
   Server()
@@ -137,7 +137,7 @@ void resolve(const HubOptions& options) {
   } catch (const accelerate::FormatError&) {
     // A bad answer.
   } catch (const accelerate::IoError&) {
-    // A refusal, or a connection that closed early.
+    // A rejected request, or a connection that was closed early.
   } catch (const accelerate::UnsupportedError&) {
     // Only pickled weights.
   }
@@ -168,7 +168,8 @@ void download(const std::vector<std::string>& answers) {
   static const accelerate::TemporaryDirectory folder;
   const auto cache = folder.path() / "cache";
   server.set_answers(answers);
-  // The second call resumes what the first one has left.
+  // The second call continues the downloads that the first call left
+  // incomplete.
   resolve(options_for(cache));
   resolve(options_for(cache));
   if (std::filesystem::exists(cache)) {

@@ -89,7 +89,7 @@ void expect_same(const Message& left, const Message& right) {
 }
 
 void check_message(const Frames& frames) {
-  // No input is signed.
+  // No input has a valid signature.
   fuzz::expect(!decode(frames, "key"));
   const auto message = decode(frames, "");
   if (!message) {
@@ -123,7 +123,7 @@ void check_output(const std::string& text) {
     pieces.push_back(std::move(piece));
   }
   for (const OutputPiece& piece : pieces) {
-    // JSON refuses text that is not UTF-8.
+    // Throws if the text is not UTF-8.
     (void)Json::parse(Json(piece.text).dump());
   }
   (void)parse_completions(text, "a");

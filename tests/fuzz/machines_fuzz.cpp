@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chat of two machines, one of which says anything: machine 0 hears a
-// joining machine, or a joining machine hears machine 0. Both know the secret.
-// The lines of an input are the messages; the first line names the listener,
-// and a line `start` begins the next generation.
+// Two machines exchange messages, and one of them sends arbitrary messages. The
+// tested machine is machine 0 or a joining machine; the first line of an input
+// selects which. Both machines have the secret. The other lines are the
+// messages; a line `start` begins the next generation.
 #include <algorithm>
 #include <condition_variable>
 #include <cstddef>
@@ -33,7 +33,8 @@ using std::chrono::milliseconds;
 using Lines = std::deque<std::string>;
 
 constexpr const char* kSecret = "a secret of this test";
-// A message that gets no answer in this time waits for one in the background.
+// After this time without an answer, the sender waits for the answer in the
+// background and sends the next message.
 constexpr milliseconds kAnswerPause{2};
 constexpr milliseconds kStartPause{10};
 constexpr std::size_t kMaxLines = 32;
@@ -78,11 +79,11 @@ bool start(ControlPlane& machine, std::int64_t number) {
     (void)generation.get();
     return true;
   } catch (const Error&) {
-    return false;  // A machine is missing, or has other settings.
+    return false;  // A machine is missing or has different settings.
   }
 }
 
-// Reads what the launcher would print.
+// Reads the events that the launcher would print.
 void read_events(ControlPlane& machine) {
   if (const auto failure = machine.events().take_failure()) {
     (void)failure_title(*failure);
@@ -163,8 +164,8 @@ void machine_0_hears(const Lines& lines) {
   read_events(*machine);
 }
 
-// Machine 0's store, which answers each request of the joining machine with the
-// next line, and does not answer when none is left.
+// The store of machine 0. It answers each request from the joining machine with
+// the next line, and stops answering when no line is left.
 class Answers {
  public:
   explicit Answers(Lines lines) : lines_(std::move(lines)) {}

@@ -74,9 +74,9 @@ std::string sealed_frames(std::string_view bytes, const Digest& key) {
   return result;
 }
 
-// If the first byte is odd, the client has proved that it knows the secret, and
-// seals its frames; otherwise it is a stranger. The bytes arrive in chunks, as
-// from a network.
+// If the first byte is odd, the client has proved that it has the secret, and
+// seals its frames; otherwise, the client is not authenticated. The bytes
+// arrive in chunks, as from a network.
 void feed_core(std::string_view bytes) {
   std::string greeting;
   StoreCore core("secret", "run", [&](std::uint64_t, std::string_view sent) {
@@ -118,7 +118,7 @@ void feed_machine(std::string_view bytes) {
     (void)rendezvous.difference_text();
     (void)rendezvous.missing_text("here", 1);
   } catch (const FormatError&) {
-    // Not the info of a machine.
+    // The input is not a valid `MachineInfo`.
   }
   try {
     const Failure failure =
@@ -126,7 +126,7 @@ void feed_machine(std::string_view bytes) {
     (void)failure_title(failure);
     (void)failure_body(failure);
   } catch (const FormatError&) {
-    // Not a failure report.
+    // The input is not a valid failure report.
   }
 }
 

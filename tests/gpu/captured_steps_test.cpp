@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tutorial's loop over our models, with and without CUDA graphs: the same
-// bits where LibTorch's algorithms are deterministic.
+// Runs the tutorial's loop with this library's models, with and without CUDA
+// graphs. With LibTorch's deterministic algorithms, the results must be bitwise
+// equal.
 #include <algorithm>
 #include <array>
 
@@ -61,7 +62,7 @@ struct Shape {
   std::int64_t rows, tokens;
 };
 
-// Three shapes in turn; batches for classification have padding.
+// Three shapes alternate. Batches for classification have padding.
 TensorMap batch_of(int step, bool classifies) {
   const Shape shape =
       std::array{Shape{4, 16}, Shape{2, 24}, Shape{6, 32}}[step % 3];
@@ -189,8 +190,8 @@ TEST_P(GpuCapturedSteps, SupportGradientsZeroedInPlaceOrClipped) {
 TEST_P(GpuCapturedSteps, SkipTheSameStepsInFp16) {
   ACCELERATE_NEEDS_GPU();
   const Deterministic mode;
-  // Overflows until the loss scale has been halved often enough, and again
-  // whenever it has grown.
+  // Gradients overflow until the loss scale has been halved often enough, and
+  // again whenever the loss scale has grown.
   TrainOptions options = {
       .precision = Precision::fp16, .init_scale = 0x1p30, .steps = 40};
   const Trained captured = train(GetParam(), options);
@@ -271,8 +272,8 @@ TEST(GpuCapturedModel, SupportsForwardsWithoutBackward) {
 
 TEST(GpuCapturedModel, SupportsOtherGraphsBetweenForwardAndBackward) {
   ACCELERATE_NEEDS_GPU();
-  // Both draw dropout masks again in backward, each from its own seed and
-  // offset.
+  // Both modules draw dropout masks again in the backward pass, each from its
+  // own seed and offset.
   const auto run = [](bool record_steps) {
     Accelerator accelerator(
         single_process_on(gpu()),

@@ -35,7 +35,8 @@ TEST(GpuDevice, IsChosenByDefault) {
   PartialState::reset();
 }
 
-// LibTorch looks up its CUDA hooks once: here, before any of our code has run.
+// LibTorch looks up its CUDA hooks only once. In this test, that happens before
+// any code of this library runs.
 TEST(GpuDevice, IsAvailableToAProgramThatSeedsFirst) {
   at::manual_seed(1);
   ACCELERATE_NEEDS_GPU();
@@ -204,8 +205,8 @@ class GpuRun {
   AdamW optimizer_;
 };
 
-// With new objects, in deterministic mode, saved in the foreground and in the
-// background (through pinned memory).
+// Resumes with new objects in deterministic mode, from checkpoints that were
+// saved in the foreground or in the background (through pinned memory).
 TEST(GpuCheckpoint, ResumesBitForBit) {
   ACCELERATE_NEEDS_GPU();
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);

@@ -80,8 +80,8 @@ TEST(GpuGraph, MatchesEagerStepsBitForBit) {
   }
 }
 
-// `load_state` replaces the optimizer's tensors: a graph with the old addresses
-// would train on freed memory.
+// `load_state` replaces the optimizer's tensors, so a graph with the old
+// addresses would use freed memory.
 TEST(GpuGraph, ContinuesAfterALoadBitForBit) {
   ACCELERATE_NEEDS_GPU();
   const std::filesystem::path folder = fresh_folder();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tutorial's loop over our models, on a GPU and on the CPU.
+// Runs the tutorial's loop with this library's models, on a GPU and on the CPU.
 #include <functional>
 
 #include "accelerate/accelerate.h"
@@ -27,7 +27,7 @@ Json small_config(const char* type) {
        {"hidden_dim", 128},
        {"max_position_embeddings", 64},
        {"n_positions", 64},
-       // No dropout: a GPU draws other random numbers than the CPU.
+       // Dropout is off, because random numbers on a GPU differ from the CPU.
        {"hidden_dropout_prob", 0.0},
        {"attention_probs_dropout_prob", 0.0},
        {"resid_pdrop", 0.0},
@@ -60,7 +60,7 @@ struct ModelCase {
 
 struct Losses {
   std::vector<double> values;
-  std::vector<std::string> syncs;  // In the second half of the steps.
+  std::vector<std::string> syncs;  // The calls in the second half of the steps.
 };
 
 template <typename Model>

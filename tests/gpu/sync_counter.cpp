@@ -15,7 +15,7 @@ namespace {
 
 // The first members of CUPTI's CUpti_CallbackData.
 struct CallbackData {
-  int site;  // 0: the call is entered
+  int site;  // 0 when the call is entered
   const char* function;
 };
 

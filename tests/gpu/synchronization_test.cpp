@@ -16,7 +16,7 @@ struct Rows6 {
 
 constexpr int kSteps = 8;
 
-// The synchronising calls in the last eight of sixteen steps.
+// Returns the synchronizing calls in the last eight of sixteen steps.
 template <typename Optimizer>
 std::vector<std::string> syncs_of(
     PartialState state,
@@ -75,13 +75,14 @@ TEST(GpuSynchronization, DoesNotHappenInAStepOfAnyPrecision) {
 
 struct Scheduled {
   std::vector<double> losses;
-  std::vector<std::string> syncs;  // In the last eight steps.
+  std::vector<std::string> syncs;  // The calls in the last eight steps.
   std::int64_t position = 0;
   int skipped = 0;
 };
 
-// Starts from a loss scale that overflows often. `queries`: asks after each
-// step whether it was skipped, which waits for the device.
+// Trains with an initial loss scale that overflows often. If `queries` is true,
+// asks after each step whether the step was skipped, which waits for the
+// device.
 Scheduled schedule_in_fp16(bool queries) {
   Accelerator accelerator(
       single_process_on(gpu()),

@@ -84,7 +84,8 @@ TEST(GpuTraining, MatchesTheCpu) {
   ACCELERATE_NEEDS_GPU();
   const c10::Device cpu(c10::kCPU);
 
-  // fp32 with another summation order: a few units in the last place per step.
+  // In fp32, a different summation order changes a few units in the last place
+  // per step.
   expect_close(
       train_with(single_process_on(cpu), {}, kAdamW),
       train_with(single_process_on(gpu()), {}, kAdamW),

@@ -230,8 +230,8 @@ int run_export(const fs::path& out) {
           .n_head = 2,
           .pad_token_id = 0},
       out);
-  // Set field by field: g++ 12 reports the optionals of a temporary of this
-  // size as uninitialized.
+  // Sets one field after another, because g++ 12 reports optionals in such a
+  // large temporary object as uninitialized.
   LlamaConfig llama;
   llama.vocab_size = 40;
   llama.hidden_size = 8;
@@ -321,8 +321,8 @@ TensorMap run_case(const fs::path& folder) {
   return run_case<AutoModelForQuestionAnswering>(folder, attention);
 }
 
-// Writes the results of each case, or the error. Only our own errors count: any
-// other exception ends the program.
+// Writes the results of each case, or the error. Only exceptions derived from
+// `Error` are results; any other exception ends the program.
 int run_odd(const fs::path& folders) {
   for (const auto& entry : fs::directory_iterator(folders)) {
     try {

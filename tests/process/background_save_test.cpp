@@ -20,7 +20,7 @@
 namespace accelerate {
 namespace {
 
-// The write waits until training has continued: if the save waited for the
+// The write waits until training has continued. If the save waited for the
 // write, the test would hang.
 TEST(BackgroundSave, DoesNotBlockTrainingWhenTheDiskIsSlow) {
   const TemporaryDirectory folder;
@@ -50,7 +50,7 @@ TEST(BackgroundSave, BlocksTheNextSave) {
         run.save_in_background();
         auto second =
             std::async(std::launch::async, [&] { run.save_in_background(); });
-        // It cannot end before the first save.
+        // The second save cannot finish before the first save.
         const bool waits = second.wait_for(std::chrono::milliseconds(100)) ==
                            std::future_status::timeout;
         asked.count_down();
@@ -92,7 +92,7 @@ TEST(BackgroundSave, ReportsAnErrorInTheNextCallAndAtTheEnd) {
             return 1;
           } catch (const IoError&) {
             disarm();
-            // Only once: the run continues.
+            // The error is thrown only once, and the run continues.
             run.step_and_save();
             return undamaged_steps(folder.path()).size() == 1 ? 0 : 2;
           }
@@ -122,10 +122,10 @@ TEST(SlowDisk, IsReportedWhenTrainingWaitsForIt) {
         });
         writer.save_in_background(
             contents, {.parent = folder.path(), .name = "slow"});
-        reached.wait();  // The warning is a write too.
+        reached.wait();  // The warning is also a write.
         std::ofstream out(messages);
         auto* before = std::cerr.rdbuf(out.rdbuf());
-        // The disk responds once the warning was printed.
+        // The disk responds after the warning has been printed.
         const std::jthread disk([&] {
           while (fs::file_size(messages) == 0) {
             std::this_thread::yield();

@@ -75,9 +75,10 @@ TEST_P(RankKilledWhileSaving, StopsTheOtherRanksAndKeepsTheLastCheckpoint) {
         result.output, testing::HasSubstr("rank " + std::to_string(victim)));
     EXPECT_THAT(
         result.output, testing::HasSubstr("cannot save a checkpoint to "));
-    // A second for the save, one for the next call, and the exit of the
-    // process. More when ten other processes compete for each core (6.8 s was
-    // seen), but far from the 30 s of a warning and the 600 s of a timeout.
+    // The save takes about a second, the next call takes another second, and
+    // the process must exit. On a busy machine with ten processes per core,
+    // this has taken 6.8 s. The limit is well below the 30 s before a warning
+    // and the timeout of 600 s.
     EXPECT_LT(result.seconds - dead.seconds, 15) << result.output;
   }
   EXPECT_EQ(undamaged_steps(), std::vector<std::int64_t>{2});
@@ -105,7 +106,8 @@ INSTANTIATE_TEST_SUITE_P(
              (test.param.background ? "_background" : "_blocking");
     });
 
-// All ranks step together, so no rank has waited for the slow disk.
+// No rank can continue alone, so if training continues, no rank waits for the
+// slow disk.
 TEST_F(MultiProcessSave, DoesNotBlockTrainingWhileOneDiskIsBlocked) {
   for (const char* disk : {"slow=0@6@steps", "slow=1@6@steps"}) {
     const auto results = run(2, {"steps=12", "every=6", "background", disk});
@@ -133,8 +135,8 @@ TEST_F(MultiProcessSave, ReportsACheckpointThatTimedOut) {
       program_,
       with_folder(
           {"steps=6", "every=2", "background", "timeout=3", "slow=1@4@stdin"}));
-  // The first save is complete; in the third, rank 0 learns that the second
-  // failed.
+  // The first save is complete; in the third save, rank 0 receives the error of
+  // the second save.
   ranks.wait_for(0, "save failed: ");
   ranks.send_line(1, "go on");
 

@@ -7,13 +7,14 @@
 //                        [slow=RANK@STEP@{steps | stdin | each}]
 //                        [timeout=SECONDS] [each_node] [losses]
 //
-// `every` saves after that many steps; an error of a save is printed, once. On
-// SIGTERM or SIGUSR1 the program saves and exits (rank 1 hangs or fails
-// instead), or continues. `signal` signals one rank in that step. `kill` kills
-// a rank in its save after that step, at that file-system call. `slow` gives
-// the rank a disk that blocks in that save until training has continued or a
-// line was read from stdin, or that takes long for each call. `losses` prints
-// the loss of every step to the last bit.
+// `every=N` saves a checkpoint every N steps; if a save fails, the error is
+// printed once. On SIGTERM or SIGUSR1 the program saves and exits (rank 1 hangs
+// or fails instead), or continues. `signal` signals one rank in that step.
+// `kill` kills a rank in its save after that step, at that file-system call.
+// `slow` simulates a slow disk on one rank: the save blocks until training has
+// continued (`steps`) or a line has been read from stdin (`stdin`), or each
+// call takes long (`each`). `losses` prints the loss of every step to the last
+// bit.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -121,8 +122,8 @@ class SlowDisk {
   std::latch trained_{1};
 };
 
-// The next call that saves throws the error of a background save; then saves
-// again.
+// Saves a checkpoint. If the call throws the error of an earlier background
+// save, saves again.
 void save(accelerate::Accelerator& accelerator, bool blocking) {
   try {
     accelerator.save_state({.blocking = blocking});
@@ -207,7 +208,8 @@ int train(const Arguments& arguments) {
     if (every > 0 && step % every == 0) {
       const int call = kill_call(arguments, rank, step);
       if (call > 0) {
-        accelerator.wait_for_checkpoint();  // It is killed in the next save.
+        // Makes sure that the rank is killed in the next save.
+        accelerator.wait_for_checkpoint();
         accelerate::kill_at_call(call);
       }
       disk.before_save(accelerator, step);

@@ -30,7 +30,8 @@ class MixedInProcesses : public testing::TestWithParam<Case> {};
 
 TEST_P(MixedInProcesses, StayInStepOverManyCollectives) {
   const auto& [backend, size] = GetParam();
-  // Without shared memory each call needs an additional collective of Gloo.
+  // Fewer calls without shared memory, because each call needs an additional
+  // Gloo collective.
   const std::string count = backend == "network" ? "300"
                             : backend == "gloo"  ? "2000"
                                                  : "10000";
@@ -66,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("shm", "gloo"), testing::Values(2, 4)),
     conformance_name);
 
-// `network` checks calls and waits in another way, but has the same operations.
+// `network` checks calls and waits in a different way, but supports the same
+// operations.
 INSTANTIATE_TEST_SUITE_P(
     Collectives,
     MixedInProcesses,

@@ -19,8 +19,8 @@
 namespace accelerate {
 namespace {
 
-/// Whether nothing is left of earlier saves and removals: no temporary folder,
-/// no lock, and, if the checkpoints replace each other, no replaced one.
+/// Whether earlier saves and removals left nothing behind: no temporary folder,
+/// no lock and, if the checkpoints replace each other, no replaced checkpoint.
 bool has_only_checkpoints(const fs::path& folder, const bool only_the_last) {
   for (const auto& entry : fs::directory_iterator(folder / "checkpoints")) {
     const std::string name = entry.path().filename().string();
@@ -235,7 +235,7 @@ TEST_P(Crash, LeavesTheOldCheckpointOrTheNew) {
 TEST_P(Crash, AnErrorKeepsTheOldCheckpointAndTrainingContinues) {
   for (const int error : {ENOSPC, EIO, EROFS, EDQUOT}) {
     const TemporaryDirectory folder;
-    // Every call for ENOSPC, and every seventh for the other errors.
+    // Tests every call for ENOSPC, and every seventh call for other errors.
     expect_errors(
         folder.path(), fail_from_call, error, 1, error == ENOSPC ? 1 : 7);
   }
@@ -305,7 +305,8 @@ class QuickFolder {
 
 class OneError : public Crash {};
 
-// A single error: an ignored one would otherwise be hidden by the next one.
+// Only one call fails. If several calls failed, an error that is ignored would
+// be hidden by the next error.
 TEST_P(OneError, IsReportedAtEveryCall) {
   const QuickFolder folder;
   expect_errors(folder.path(), fail_at_call, ENOSPC, 1, 1);
@@ -399,8 +400,9 @@ TEST(Preemption, SavesAtTheNextStepAndOnce) {
   }
 }
 
-// There is always an undamaged checkpoint, but listing a folder takes time: the
-// one that was listed may have been replaced by one that was not.
+// Returns whether the folder contains an undamaged checkpoint. Listing a folder
+// takes time, so a listed checkpoint may have been replaced by a checkpoint
+// that was not listed.
 bool has_undamaged_checkpoint(const fs::path& folder) {
   bool found = false;
   for (int look = 0; look < 50 && !found; ++look) {

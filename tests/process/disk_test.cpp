@@ -40,7 +40,8 @@ std::string error_of(const std::function<void()>& save) {
 
 class FullDisk : public testing::TestWithParam<bool> {};
 
-// 240 KB of weights and optimizer state: two saves fit, a third does not.
+// A checkpoint has 240 KB of weights and optimizer state, so two checkpoints
+// fit on the disk, but not three.
 TEST_P(FullDisk, KeepsEarlierCheckpointsAndTrainingContinues) {
   const TemporaryDirectory folder;
   const int code = code_of(in_child([&] {

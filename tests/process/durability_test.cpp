@@ -29,7 +29,7 @@ class Calls {
     }
   }
 
-  /// Called in the child.
+  /// Writes the recorded calls to a file. Called in the child process.
   static void write(const fs::path& file) {
     std::ofstream out(file);
     for (const std::string& call : recorded_calls()) {
@@ -45,7 +45,8 @@ class Calls {
     const auto found = std::find(lines_.rbegin(), lines_.rend(), call);
     return static_cast<std::size_t>(lines_.rend() - found) - 1;
   }
-  /// Expects the first call of each kind before the first of the next.
+  /// Expects that the first call of each kind comes before the first call of
+  /// the next kind.
   void expect_order(const std::vector<std::string>& order) const {
     for (std::size_t i = 0; i < order.size(); ++i) {
       EXPECT_TRUE(has(order[i])) << order[i];
@@ -151,7 +152,7 @@ TEST_P(Durability, BackgroundSavesUseDirectIo) {
   EXPECT_EQ(calls_of_save().has("direct model.safetensors"), expected);
 }
 
-// More than a page of weights: only whole pages use direct I/O.
+// The weights fill more than a page, because only whole pages use direct I/O.
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints,
     Durability,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches the text examples as a user would, and checks what they learn.
+// Launches the text examples as a user would, and checks their accuracy.
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -58,15 +58,15 @@ std::string lines_with(const std::string& text, const std::string& prefix) {
 class NlpExample : public testing::TestWithParam<int> {};
 
 // Half of the pairs mean the same, so an untrained model has an accuracy of 50
-// %. The total batch size does not depend on the number of processes, so all of
-// them learn equally well.
+// %. The total batch size does not depend on the number of processes, so all
+// runs reach the same accuracy.
 TEST_P(NlpExample, LearnsWhichSentencesMeanTheSame) {
   const auto result = launch_example(GetParam(), "nlp_example", "");
 
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_GE(last_number_after(result.out, "accuracy "), 0.9) << result.out;
   EXPECT_GE(last_number_after(result.out, "F1 "), 0.9) << result.out;
-  // Only the main process shows a bar.
+  // Only the main process shows a progress bar.
   EXPECT_NE(result.err.find("1000/1000 ["), std::string::npos) << result.err;
 }
 
@@ -102,7 +102,7 @@ TEST(CompleteNlpExample, ResumesMidEpochWithTheSameResult) {
       2, "complete_nlp_example", common + " --checkpointing_steps 12");
   ASSERT_EQ(uninterrupted.exit_code, 0) << uninterrupted.err;
 
-  // Its first checkpoint is in the second epoch, after 12 batches and 6
+  // The first checkpoint is saved in the second epoch, after 12 batches and 6
   // updates.
   const auto resumed = launch_example(
       2,
@@ -154,8 +154,9 @@ TEST(CausalLm, LearnsTheGrammarOfTheSentences) {
   const auto result = launch_example(2, "causal_lm", "");
 
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  // At first all 87 tokens are equally likely. What remains is a grammar of
-  // half a dozen words with up to six choices each.
+  // At first, all 87 tokens are equally likely. After training, the uncertainty
+  // of the text's grammar remains: about six words per sentence, with up to six
+  // choices each.
   EXPECT_GT(last_number_after(result.out, "perplexity before: "), 70);
   EXPECT_LT(last_number_after(result.out, ": perplexity "), 4) << result.out;
   EXPECT_GT(last_number_after(result.out, ": perplexity "), 2) << result.out;

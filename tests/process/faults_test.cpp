@@ -21,8 +21,8 @@ using std::chrono::steady_clock;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-// How long the test itself may take to see it, on a busy machine.
-// `DeathIsDetectedWithinASecond` checks the limit of 1 s.
+// The limit in seconds for detecting a fault on a busy machine.
+// `DeathIsDetectedWithinASecond` checks the real limit of 1 s.
 constexpr double kTestLimit = 5;
 
 std::string scenario_worker() {
@@ -90,8 +90,9 @@ class Faults : public testing::TestWithParam<std::string> {
  protected:
   bool has_segment() const { return GetParam() != "network"; }
 
-  // The error of a survivor about rank 1; `call` is a pattern. Another survivor
-  // may already have exited.
+  // Returns a pattern for the error of a surviving rank after rank 1 died.
+  // `call` is a pattern, too. The error may also be about another surviving
+  // rank that has already exited.
   std::string lost_error(int rank, const std::string& call) const {
     const std::string exited = "(rank 1|ranks 0, 1|ranks 1, 2)";
     const std::string survivor = ": rank " + std::to_string(rank);
@@ -178,7 +179,8 @@ double seconds_to_detect(const std::string& backend) {
 TEST_P(Faults, DeathIsDetectedWithinASecond) {
   double seconds = seconds_to_detect(GetParam());
   if (seconds > 1) {
-    seconds = seconds_to_detect(GetParam());  // A busy machine may stall once.
+    // Measures again, because a busy machine may stall once.
+    seconds = seconds_to_detect(GetParam());
   }
 
   std::cout << "    detected after " << seconds << " s\n";
@@ -201,7 +203,7 @@ TEST_P(Faults, KilledInACollective) {
 
   for (const int rank : {0, 2}) {
     EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
-    // Detected before the data moves, or while it does.
+    // The fault is detected before or during the data transfer.
     EXPECT_THAT(
         results[rank].output,
         ContainsRegex("loop: " + lost_error(rank, "reduce #[0-9]+")));
@@ -377,7 +379,7 @@ TEST(StoreFaults, StoppedBeforeTheOtherRanksJoin) {
       {"late_others", "auto", "3000", "300"},
       {.timeout = std::chrono::seconds(30), .store_in_test = false});
   processes.wait_for(0, "looking");
-  processes.wait_for(0, "has waited");  // Its store is running.
+  processes.wait_for(0, "has waited");  // The store on rank 0 is running now.
 
   processes.send_signal(0, SIGSTOP);
   processes.send_line(1, "go");
@@ -416,7 +418,7 @@ TEST_P(CalledOnlyOnTheMainProcess, NamesTheMissingRanks) {
           "timeout is 1 s\n"
           "gather: DistributedError: gather #1: ranks 1, 2 did not reach this "
           "call within 1 s; rank 0 stopped waiting\n"));
-  // The late ranks learn which call rank 0 was in.
+  // The errors of the late ranks contain the call in which rank 0 was waiting.
   for (const int rank : {1, 2}) {
     EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
     EXPECT_THAT(

@@ -149,7 +149,7 @@ TEST(Garbage, DoesNotAffectARunningJob) {
   const int port = 20000 + ::getpid() % 10000;
   const std::string alone = run_command(launch_command("$TRAINING")).out;
   const auto machine = [&](int rank) {
-    // 80 steps.
+    // The program runs 80 steps.
     auto command = launch_command(
         "--num_machines 2 --num_processes 4 --main_process_ip 127.0.0.1 "
         "--main_process_port " +
@@ -158,7 +158,7 @@ TEST(Garbage, DoesNotAffectARunningJob) {
     command.timeout = std::chrono::seconds(seconds + 60);
     return command;
   };
-  // Scans from before the second machine joins until the end.
+  // The scanners run from before the second machine joins until the end.
   std::vector<std::unique_ptr<Scanner>> scanners;
   std::future<CommandResult> second;
   std::ptrdiff_t most_files = 0;
@@ -190,7 +190,7 @@ TEST(Garbage, DoesNotAffectARunningJob) {
   EXPECT_EQ(other.exit_code, 0) << other.err;
   EXPECT_EQ(other.out, alone) << other.err;
   EXPECT_GT(sent, seconds * 20);
-  // At most 64 foreign connections, and what the job itself needs.
+  // At most 64 connections from scanners, and at most 64 files for the job.
   EXPECT_LT(most_files, 64 + 64);
   RecordProperty("connections", sent);
   std::cout << sent << " connections with garbage in " << result.seconds

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs every conformance check over the group of this run, under any launcher:
+// Runs every conformance check with the process group of this run, under any
+// launcher:
 //
 //     mpirun -n 3 build/bin/tests/group_suite mpi
 //

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server that refuses requests, sends wrong data, disconnects and hangs.
+// Downloads from a server that rejects requests, sends wrong data, disconnects
+// or hangs.
 #include <fstream>
 
 #include <sys/stat.h>
@@ -270,7 +271,8 @@ INSTANTIATE_TEST_SUITE_P(
             "sent more than the announced 10 bytes"}),
     [](const auto& test) { return test.param.name; });
 
-// A million terabytes: no request for the content is sent.
+// The file is a million terabytes long, so no request for its content must be
+// sent.
 TEST_F(Hub, ChecksTheDiskBeforeADownload) {
   HubServer& server = serve(Json::object(
       {{"announced_size", std::int64_t{1} << 60}, {"redirect", true}}));

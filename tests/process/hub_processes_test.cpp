@@ -29,7 +29,7 @@ TEST_F(Hub, IsConfiguredByTheEnvironment) {
   expect_model(result.out.substr(0, result.out.size() - 1));
 }
 
-// 0.0.0.0 reaches this machine too, but is not a loopback address.
+// 0.0.0.0 also reaches this machine, but is not a loopback address.
 TEST_F(Hub, WarnsThatATokenIsNotEncrypted) {
   HubServer& server = serve(Json::object({{"token", "hf_secret"}}));
   auto variables = environment();

@@ -16,7 +16,8 @@ TEST_F(Hub, UsesTheCacheLayoutOfPython) {
   EXPECT_EQ(path, model_folder() / "snapshots" / HubServer::kCommit);
   expect_model(path);
   EXPECT_EQ(folder.read(model_folder() / "refs/main"), HubServer::kCommit);
-  // tests/parity/check_hub.py compares this layout with Python's.
+  // tests/parity/check_hub.py compares this layout with the layout that Python
+  // creates.
   const auto large = accelerate::sha256_hex(
       accelerate::test::large_file("model.safetensors", kSize));
   EXPECT_THAT(

@@ -54,7 +54,8 @@ Json execute_content(const std::string& code) {
 
 JupyterClient::JupyterClient(const std::vector<std::string>& options)
     : session_(make_id()) {
-  // Must be short: the path of a socket has at most 107 characters.
+  // Must be short, because the path of a socket may have at most 107
+  // characters.
   std::string name = "/tmp/jupyter_test_XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) {
     throw std::runtime_error("cannot create a folder");
@@ -108,8 +109,8 @@ void JupyterClient::connect() {
   control_ = open(ZMQ_DEALER, 4);
   heartbeat_ = open(ZMQ_REQ, 5);
   zmq_setsockopt(iopub_, ZMQ_SUBSCRIBE, "", 0);
-  // Messages published before the subscription arrives are lost, so this asks
-  // until it receives one.
+  // Messages that are published before the subscription arrives are lost, so
+  // the client sends requests until it receives a message.
   zmq_pollitem_t item = {iopub_, 0, ZMQ_POLLIN, 0};
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   do {

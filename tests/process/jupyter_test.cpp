@@ -338,7 +338,7 @@ TEST_F(Jupyter, TrainsOnWorkersThatRepeatTheCells) {
 }
 
 // A client starts a new output whenever the stream changes, so a bar that is
-// text would continue in a new line after each `std::cout`.
+// sent as text would continue on a new line after each `std::cout`.
 TEST_F(Jupyter, ShowsAProgressBarAsOneOutputThatChanges) {
   JupyterClient client({});
   const std::string loop =
@@ -348,7 +348,7 @@ TEST_F(Jupyter, ShowsAProgressBarAsOneOutputThatChanges) {
       "    std::cout << \"epoch \" << epoch << std::endl;\n"
       "  }\n";
 
-  // A bar of the first worker, and a bar of the cell itself.
+  // Tests a bar of the first worker and a bar of the cell.
   for (const std::string& code :
        {"accelerate::notebook_launcher([] {\n"
         "  accelerate::PartialState state;\n"
@@ -473,7 +473,7 @@ TEST_F(Jupyter, AKilledWorkerFailsTheCellAndStopsTheOthers) {
 TEST_F(Jupyter, WorkersExitWhenTheKernelIsKilled) {
   JupyterClient client({});
 
-  // Such a worker does not exit on SIGTERM; the launcher has to kill it.
+  // A worker that ignores SIGTERM; the launcher must kill it.
   client.begin(
       "accelerate::notebook_launcher([] {\n"
       "  accelerate::Accelerator accelerator;\n"

@@ -117,7 +117,8 @@ TEST(LaunchedTraining, ShowsTheStepOfEachRank) {
   EXPECT_EQ(result.exit_code, 143);
 }
 
-// Asks the launcher on each of two machines until it prints `expected`.
+// Requests the status from the launchers on two machines until each launcher
+// prints `expected`.
 TEST(LaunchedTraining, ShowsTheStepOfRanksOnOtherMachines) {
   const std::string options =
       "--num_machines 2 --num_processes 4 --main_process_ip 127.0.0.1 "
@@ -210,7 +211,8 @@ TEST(LaunchedProgram, ShowsWhichRankItWaitsFor) {
       ::kill(pid, SIGTERM);
       return true;
     }
-    // Asks about twice a second until the wait is long enough to be reported.
+    // Requests the status about twice a second, until the wait is long enough
+    // to be reported.
     if (++asked % 100 == 0) {
       ::kill(pid, SIGQUIT);
     }
@@ -225,7 +227,8 @@ TEST(LaunchedProgram, ShowsWhichRankItWaitsFor) {
 }
 
 TEST(LaunchedProgram, RunsOnTwoMachines) {
-  // Both are on this computer, but connect over the network with a secret.
+  // Both machines are simulated on this computer, but connect over the network
+  // with a secret.
   const std::string options =
       "--num_machines 2 --num_processes 4 --main_process_ip 127.0.0.1 "
       "--main_process_port " +

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machines with little shared memory, and stale addresses of shared memory.
+// Tests machines with little shared memory, and outdated addresses of shared
+// memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a run with a fault; the first argument names the fault. Each line
-// of its output starts with the rank; mpi_test.cpp reads them.
+// One rank of a run with a fault, which the first argument selects. Each line
+// of output starts with the rank; mpi_test.cpp reads the lines.
 #include <algorithm>
 #include <csignal>
 #include <functional>
@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Longer than any test: faults must be detected, not time out.
+// Longer than any test, because faults must be detected before a timeout.
 constexpr seconds kLongTimeout{120};
 
 void print_line(const std::string& text) {
@@ -28,7 +28,8 @@ void print_line(const std::string& text) {
   std::cout << line.str() << std::flush;
 }
 
-/// Prints the exception of `call`; false if it throws nothing.
+/// Calls `call` and prints its exception. Returns false if there is no
+/// exception.
 bool report(const std::function<void()>& call) {
   try {
     call();
@@ -55,7 +56,8 @@ void all_reduce(const BackendPtr& group, std::int64_t count = 4) {
   group->allreduce(tensors, {})->wait();
 }
 
-// A rank does not make the call, but is alive and works in another group.
+// A rank does not make the call, but is alive and works in another process
+// group.
 int late() {
   auto healthy = new_group({}, kLongTimeout);
   auto group = new_group({}, milliseconds(300));
@@ -134,7 +136,7 @@ int missing_member() {
   return 0;
 }
 
-// A program that initialises and finalises MPI itself.
+// A program that initializes and finalizes MPI itself.
 int own_mpi() {
   int level = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
@@ -153,7 +155,7 @@ int own_mpi_single() {
   return 0;
 }
 
-// A group that is never destroyed: the exit handler must close it.
+// A process group that is never destroyed, so the exit handler must close it.
 int never_destroyed() {
   static BackendPtr group;
   group = new_group({}, kLongTimeout);
@@ -163,7 +165,7 @@ int never_destroyed() {
   return 0;
 }
 
-// More bytes in one tensor than an `int` counts.
+// A tensor with more bytes than an `int` can represent.
 int huge() {
   constexpr std::int64_t kCount = (std::int64_t{1} << 31) + 12345;
   auto group = new_group({}, kLongTimeout);

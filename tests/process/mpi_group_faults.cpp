@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a run under mpirun with a fault, through `Group`; the first
-// argument names the fault. Each line of its output starts with the rank;
-// mpi_group_test.cpp reads them.
+// One rank of a run under mpirun that uses `Group` and has a fault, which the
+// first argument selects. Each line of output starts with the rank;
+// mpi_group_test.cpp reads the lines.
 #include <csignal>
 #include <functional>
 #include <iostream>
@@ -25,7 +25,8 @@ using std::chrono::milliseconds;
 // The rank that is stopped or killed, or makes the wrong call.
 constexpr int kVictim = 1;
 
-// For cases without a timeout; ranks may start seconds apart on a busy machine.
+// The timeout for cases that must not time out. On a busy machine, ranks may
+// start seconds apart.
 constexpr milliseconds kLongTimeout(60'000);
 
 PartialState join(milliseconds timeout = kLongTimeout) {
@@ -35,7 +36,7 @@ PartialState join(milliseconds timeout = kLongTimeout) {
   return PartialState({.init_process_group = kwargs});
 }
 
-// Prints one line, because mpirun mixes the lines of ranks.
+// Prints the text as one line, because mpirun interleaves the lines of ranks.
 void print_line(int rank, std::string text) {
   for (auto at = text.find('\n'); at != std::string::npos;
        at = text.find('\n')) {

@@ -70,7 +70,7 @@ TEST_F(GroupUnderMpirun, DifferentShapesThrowATableOnEveryRank) {
   expect_ended(outcome, true, 60);
 }
 
-// Late enough for many polls and for a warning.
+// The rank is late enough for many polls and a warning.
 TEST_F(GroupUnderMpirun, WaitsForALateRank) {
   const auto outcome = run_ranks(3, "mpi_group_faults late");
 

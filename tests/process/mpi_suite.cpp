@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order, layouts and several groups on the `mpi` backend; the conformance
-// checks in group_suite.cpp compare every operation with a plain loop over
-// ranks. mpirun runs it on each rank (see mpi_test.cpp); all ranks run the same
-// tests.
+// Tests the order of calls, layouts and several process groups with the `mpi`
+// backend. The conformance checks in group_suite.cpp compare every operation
+// with a plain loop over ranks. mpirun starts this program on each rank (see
+// mpi_test.cpp), and all ranks run the same tests.
 #include "mpi_suite.h"
 
 #include <iostream>
@@ -95,8 +95,8 @@ namespace {
 
 /// Prints only failures, with the rank, because the lines of ranks interleave.
 class FailurePrinter : public testing::EmptyTestEventListener {
-  // Stored here: GoogleTest holds its lock when it reports a failure, so asking
-  // for the current test there would deadlock.
+  // Stores the current test. GoogleTest holds a lock while it reports a
+  // failure, so looking up the current test then would deadlock.
   void OnTestStart(const testing::TestInfo& test) override {
     test_ = test.name();
   }

@@ -9,7 +9,7 @@ namespace accelerate {
 namespace {
 
 TEST(Mpi, SubGroupsHaveTheirOwnRanksAndOrder) {
-  // The last rank comes first, rank 0 second; other ranks are not members.
+  // The members are the last rank and rank 0, in this order.
   const std::vector<int> members = {size() - 1, 0};
   if (rank() == 0 || rank() == size() - 1) {
     auto pair = new_group(members);
@@ -64,7 +64,7 @@ TEST(Mpi, ManyGroupsAreCreatedAndDestroyed) {
   }
 }
 
-// One call of the mixed test; each rank uses the same random numbers.
+// Makes one random call. Each rank uses the same random numbers.
 void mixed_call(std::mt19937& random, int salt) {
   const auto type = all_types()[random() % all_types().size()];
   const auto op = all_ops()[random() % all_ops().size()];

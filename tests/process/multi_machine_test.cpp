@@ -51,7 +51,8 @@ class MultiMachineTraining : public testing::Test {
     return ACCELERATE_CLI " launch --cpu " + arguments;
   }
 
-  // The same command on each machine, except for its rank.
+  // Returns the command for a machine; only the machine rank differs between
+  // machines.
   std::string on_machine(
       int machine,
       int machines,
@@ -137,7 +138,8 @@ TEST_F(MultiMachineTraining, OnThreeMachinesMatchesOneProcess) {
   EXPECT_EQ(results[0].out, result_of_one_process());
 }
 
-// As on many systems, a machine's own hostname resolves to its loopback.
+// As on many systems, the hostname of each machine resolves to a loopback
+// address.
 TEST_F(MultiMachineTraining, AllowsAHostnameThatResolvesToTheLoopback) {
   std::ofstream(home_ + "/names-0")
       << "127.0.0.1 localhost\n127.0.1.1 node-0\n"
@@ -191,7 +193,7 @@ TEST_F(MultiMachineTraining, ReportsAMissingMachine) {
       << result.err;
 }
 
-// A machine with a wrong secret is refused. Another one with the correct secret
+// A machine with a wrong secret is refused. A machine with the correct secret
 // can still join, and the result is unaffected.
 TEST_F(MultiMachineTraining, RefusesAMachineWithAWrongSecret) {
   auto first = start(on_machine(0, 2, 2, "$PROGRAM"));

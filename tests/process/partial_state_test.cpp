@@ -81,7 +81,7 @@ TEST(PartialStateOfProcesses, NameRank0WhenItEndsDuringTheSetUp) {
             std::to_string(rank) +
             " lost the store in rank 0, which has probably exited: "));
     EXPECT_THAT(output, HasSubstr("the root cause is in the log of rank 0"));
-    // LibTorch's own log lines come before it.
+    // Skips LibTorch's log lines.
     const auto report = output.find("constructor: ");
     EXPECT_THAT(
         output.substr(std::min(report, output.size())),
@@ -89,7 +89,7 @@ TEST(PartialStateOfProcesses, NameRank0WhenItEndsDuringTheSetUp) {
   }
 }
 
-// They share memory, but the loopback of one does not reach the other.
+// The ranks share memory, but cannot reach each other through loopback.
 TEST(GlooBetweenNetworkNamespaces, UsesTheInterface) {
   const TemporaryDirectory folder;
 

@@ -169,8 +169,8 @@ TEST_F(Preemption, KillsWorkersThatIgnoreItAfterTheGracePeriod) {
   EXPECT_THAT(result.err, HasSubstr("interrupted by SIGTERM"));
 }
 
-// When the first worker exits, the others are not stopped at once: they may
-// still be saving.
+// When the first worker exits, the other workers are not stopped immediately,
+// because they may still be saving.
 TEST_F(Preemption, KillsAWorkerThatHangsAfterTheGracePeriod) {
   const auto result = run_command(launch_command(
       "--num_processes 2 --grace_period 1.5" +
@@ -226,8 +226,8 @@ TEST(SaveOnEachNode, WritesACheckpointOnEveryNode) {
     EXPECT_TRUE(fs::exists(list[0].path / "model.safetensors")) << node;
   }
 
-  // The checkpoint of each node has the random states of its ranks, so dropout
-  // continues as without the interruption.
+  // The checkpoint of each node contains the random states of its ranks, so
+  // dropout continues as if there had been no interruption.
   const std::string resumed = run("stopped", "steps=6 seed=2");
   EXPECT_THAT(resumed, HasSubstr("loaded step 2\n"));
   EXPECT_EQ(losses_after(2, resumed), losses_after(2, run("whole", "steps=6")));
@@ -266,7 +266,7 @@ TEST_P(Interrupted, TrainingContinuesWithTheSameLosses) {
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, Interrupted, testing::Values(2, 3));
 
-// One process gets the signal; all of them stop at the same step.
+// One process gets the signal, and all processes stop at the same step.
 TEST_F(Preemption, OfOneProcessStopsAllAtTheSameStep) {
   const auto result = run_command(launch_command(
       "--num_processes 3 --max_restarts 3" +

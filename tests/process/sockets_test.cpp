@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// On one machine, nothing listens where another machine could connect.
+// In a run on one machine, no socket listens on an address that other machines
+// can reach.
 #include <set>
 
 #include <unistd.h>
@@ -16,7 +17,7 @@ namespace {
 struct StoreSetup {
   std::string backend;
   bool store_in_test;
-  std::size_t min_sockets;  // that listen
+  std::size_t min_sockets;  // that are listening
 };
 
 class Listening : public testing::TestWithParam<StoreSetup> {};
@@ -59,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
              (test.param.store_in_test ? "_launcher" : "_rank_0");
     });
 
-// Gloo listens on the address of the hostname unless it is told otherwise.
+// By default, Gloo listens on the address to which the hostname resolves.
 TEST(ListeningWithoutSharedMemory, OnlyOnLoopback) {
   Processes processes(
       2, test_program_path("process_worker"), {"listen_with_outside_hostname"});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training in which one process dies, throws or makes another call: the other
-// ranks report it in time.
+// Tests training in which one process dies, throws or makes a different call.
+// The other ranks must report the fault in time.
 #include <chrono>
 #include <csignal>
 #include <iostream>
@@ -39,8 +39,8 @@ class TrainingFaults : public testing::TestWithParam<std::string> {
         {scenario, GetParam(), argument});
   }
 
-  // Kills `victim` once it has printed `line`, and prints how long the others
-  // took to detect it.
+  // Kills `victim` once it has printed `line`, and prints how long the other
+  // ranks took to detect it.
   static std::vector<ProcessResult> kill_at(
       Processes& processes, int victim, const std::string& line) {
     processes.wait_for(victim, line);
@@ -58,7 +58,8 @@ class TrainingFaults : public testing::TestWithParam<std::string> {
     return finish(processes, victim);
   }
 
-  // No survivor exits before all have printed their errors.
+  // Makes sure that no surviving rank exits before all surviving ranks have
+  // printed their errors.
   static std::vector<ProcessResult> finish(Processes& processes, int victim) {
     for (const int rank : {0, 1, 2}) {
       if (rank != victim) {
@@ -73,7 +74,8 @@ class TrainingFaults : public testing::TestWithParam<std::string> {
     return processes.wait();
   }
 
-  // Every survivor names the rank, exits normally, and has an unusable group.
+  // Every surviving rank reports the rank `victim`, has an unusable process
+  // group, and exits normally.
   static void expect_lost(
       int victim, const std::vector<ProcessResult>& results) {
     const std::string call =
@@ -153,7 +155,8 @@ TEST_P(TrainingFaults, ExceptionInOneForward) {
   expect_lost(1, results);
 }
 
-// The only error that other ranks learn about while all processes are alive.
+// An exception in a backward pass: all processes are alive, and the other ranks
+// still get an error.
 TEST_P(TrainingFaults, ExceptionInOneBackward) {
   const auto results = run("throws_in_backward");
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training program like a user's: a least-squares fit with the same result on
-// any number of processes that divides the batch.
+// A training program like that a user could write: a least-squares fit. The
+// result is the same for any number of processes that divides the batch size.
 //
 //     training_program [pause=MS] [mark=PATH] [throw=RANK@STEP]
 //                      [stall=RANK@STEP]

@@ -39,7 +39,8 @@ using Combination = std::tuple<int, std::string>;
 
 class TrainingWithProcesses : public testing::TestWithParam<Combination> {};
 
-// SGD and AdamW, LibTorch's and ours, with and without accumulation.
+// Tests SGD and AdamW from LibTorch and from this library, with and without
+// gradient accumulation.
 TEST_P(TrainingWithProcesses, MatchesOneProcess) {
   const auto [processes, backend] = GetParam();
 
@@ -55,12 +56,14 @@ TEST_P(TrainingWithProcesses, MatchesOneProcess) {
       double rows = 1;
       double sums = 1;
       if (!(words >> optimizer >> micro >> rows >> sums)) {
-        continue;  // A warning.
+        continue;  // The line is a warning.
       }
       ++combinations;
-      // All rows in one forward pass: the sums differ by a few roundings.
+      // One forward pass over all rows; its sums differ by a few rounding
+      // errors.
       EXPECT_LE(rows, 1e-6) << line;
-      // The same sums; over shared memory also in the same order.
+      // The same sums as in distributed training. Over shared memory, the order
+      // is the same, too.
       EXPECT_LE(sums, backend == "shm" ? 0 : 1e-6) << line;
     }
     EXPECT_EQ(combinations, 8) << result.output;

@@ -24,7 +24,8 @@ namespace accelerate {
 namespace {
 
 constexpr int kVictim = 1;
-// By then buckets are reduced during the backward pass.
+// A late step, because the first steps reduce buckets only after the backward
+// pass.
 constexpr int kBadStep = 3;
 
 void print_line(const std::string& line) {
@@ -125,8 +126,8 @@ void train(Accelerator& accelerator, Pausing& model, int steps) {
   }
 }
 
-// Checks whether the group is usable. Then waits, so that the other ranks do
-// not take this one for dead.
+// Checks whether the process group is usable. Then waits, so that the other
+// ranks do not detect this rank as dead.
 void check_group(Accelerator& accelerator) {
   attempt("second", [&] { accelerator.wait_for_everyone(); });
   wait_for_line();
@@ -185,7 +186,7 @@ struct StoppingRows {
   }
 };
 
-// The argument is `<workers>`, or `dispatch`: rank 0 then reads for all ranks.
+// The argument is the number of workers, or `dispatch` for reading on rank 0.
 void stops_in_loader(const Run& run) {
   const bool dispatch = run.arguments.at(0) == "dispatch";
   auto options = run.options();
@@ -243,7 +244,8 @@ void different_models(const Run& run) {
   attempt("second", [&] { accelerator.wait_for_everyone(); });
 }
 
-// The argument is what the rank with fewer batches does afterwards.
+// The argument selects what the rank with fewer batches does after its last
+// batch.
 void fewer_batches(const Run& run) {
   Accelerator accelerator(run.options());
   Pausing model;
@@ -284,7 +286,7 @@ double difference_from_one_process(
   return largest_difference(net->parameters(), alone.train()->parameters());
 }
 
-// Prints the difference from one process.
+// Prints the difference from training in one process.
 void matches_one_process(const Run& run) {
   at::set_num_threads(1);
   for (const Kind kind :

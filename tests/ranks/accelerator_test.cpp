@@ -231,7 +231,8 @@ TEST_P(Ranks, JoinLetsRanksRunOutOfBatches) {
       }
     }
     auto alone = make_net();
-    SGD reference(alone->parameters(), 0.1);  // Updates a tied weight once.
+    // This optimizer updates a tied weight once.
+    SGD reference(alone->parameters(), 0.1);
     for (int step = 0; step < group.size(); ++step) {
       for (int r = step; r < group.size(); ++r) {
         net_loss(alone, batch_of(r, step)).div(group.size()).backward();
@@ -284,7 +285,8 @@ TEST_P(Ranks, Bf16TrainsCloseToFp32AndEqualOnAllRanks) {
       optimizer.step();
       optimizer.zero_grad();
     }
-    // bf16 has 8 bits; six steps of 0.1 change the weights by less than that.
+    // bf16 has 8 significant bits, so six steps of 0.1 change the weights by
+    // small errors only.
     expect_same(
         net->parameters(),
         SingleProcessTraining{.kind = Kind::torch_sgd, .ranks = group.size()}

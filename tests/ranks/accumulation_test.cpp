@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which micro-steps complete an update, their weights, and that the others
-// change nothing; metrics over real rows.
+// Tests which micro-steps complete an update, the weights of micro-steps, that
+// other micro-steps change nothing, and metrics over real rows.
 #include <memory>
 #include <string>
 #include <vector>
@@ -107,8 +107,8 @@ void expect_same(
   }
 }
 
-// Completes an update, then runs a micro-step that does not: it must not change
-// anything.
+// Completes an update. Then runs a micro-step that completes no update, which
+// must not change anything.
 TEST_P(EachOptimizer, DoesNothingOnAMicroStep) {
   for (const int size : {1, 2}) {
     run_on_ranks(size, quick(Backend::shm), [](Group& group) {
@@ -269,7 +269,8 @@ TEST_P(Metrics, UseExactlyTheRealRowsInOrder) {
         for (at::Tensor& batch : loader) {
           const std::map<std::string, at::Tensor> nest = {
               {"rows", batch.view({-1, 1}).expand({-1, 2})},
-              // One number per rank, and a matrix without one row per sample.
+              // Adds one number per rank, and a matrix whose number of rows
+              // differs from the number of samples.
               {"loss", at::scalar_tensor(group.rank(), at::kFloat)},
               {"other", at::zeros({batch.size(0) + 1, 2})}};
           const auto all = accelerator.gather_for_metrics(nest);

@@ -31,7 +31,8 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kUnevenWidth = 1300;
 
-/// 20 MB of weights, with a buffer after each layer: two ranks write them.
+/// 20 MB of weights, with a buffer after each layer. Two ranks write the
+/// weights.
 struct UnevenRun {
   explicit UnevenRun(const Group& group)
       : accelerator(
@@ -77,7 +78,7 @@ TEST(UnevenRanks, SaveTheBuffersOfTheMainProcess) {
   expect_same_tensors(load_sharded(folder.path() / "c"), weights);
 }
 
-/// An average that only the main process maintains.
+/// A moving average that only the main process maintains.
 struct MainAverage {
   TensorMap state_dict() const { return tensors; }
   void load_state_dict(const TensorMap& now) { tensors = now; }
@@ -173,8 +174,8 @@ TEST(UnevenRanks, SaveNothingWhenTheirTensorsDiffer) {
   EXPECT_TRUE(fs::exists(folder.path() / "c" / kManifestFile));
 }
 
-// One rank cannot write: all ranks report it, earlier checkpoints stay, and
-// training can continue.
+// If one rank cannot write, all ranks report the error, earlier checkpoints
+// remain, and training can continue.
 TEST(UnevenRanks, SaveNothingWhenOneCannotWrite) {
   const TemporaryDirectory folder;
   for (const bool blocking : {true, false}) {
@@ -275,8 +276,8 @@ TEST(SaveOnEachNode, UsesOneNumberAndOneResultOnAllNodes) {
     const fs::path node_folder = node(group.rank());
     EXPECT_EQ(nodes.save(node_folder, 1).path, node_folder / "checkpoint_5");
 
-    // Node 1 cannot write: no node has the next checkpoint, and each still has
-    // the last one.
+    // Node 1 cannot write, so no node has the next checkpoint, and each node
+    // still has the last one.
     if (group.rank() == 1) {
       fs::rename(node_folder, folder.path() / "away");
       std::ofstream(node_folder) << "no folder";

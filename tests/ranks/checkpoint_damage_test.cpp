@@ -62,7 +62,7 @@ TEST(Damage, AFlippedBitInAnyPageIsReported) {
   SingleProcessRun(folder.path()).accelerator.load_state(checkpoint);
 }
 
-// Large files are mapped, small ones are read.
+// Large files are mapped, and small files are read.
 TEST(Damage, ChecksumsOfLargeFilesMatchTheirBytes) {
   const TemporaryDirectory folder;
   std::string content(std::size_t{20} << 20, 'x');
@@ -86,7 +86,7 @@ TEST(Damage, AMissingFileIsReported) {
   }
 }
 
-/// Makes the manifest of a checkpoint no longer list `file`, and removes it.
+/// Removes `file` from a checkpoint and from its manifest.
 void remove_file_from(const fs::path& checkpoint, const std::string& file) {
   Manifest manifest = read_manifest(checkpoint);
   ASSERT_EQ(manifest.files.erase(file), 1U);
@@ -198,7 +198,8 @@ TEST(Damage, TheNewestUndamagedCheckpointIsLoadedAndTheOthersReported) {
   EXPECT_EQ(next.accelerator.save_state(), checkpoints / "checkpoint_3");
 }
 
-// A batch system starts a job the same way each time.
+// A batch system always starts a job with the same command, even the first
+// time.
 TEST(NothingSaved, IsAnErrorUnlessItIsNotRequired) {
   const TemporaryDirectory folder;
   SingleProcessRun run(folder.path());
@@ -213,7 +214,7 @@ TEST(NothingSaved, IsAnErrorUnlessItIsNotRequired) {
   const fs::path saved = run.accelerator.save_state();
   SingleProcessRun next(folder.path());
   EXPECT_EQ(next.accelerator.load_state({.required = false}).path, saved);
-  // Training must not silently begin again.
+  // Training must not silently start from scratch.
   flip_bit(saved / "model.safetensors", 3000);
   SingleProcessRun damaged(folder.path());
   EXPECT_THROW(

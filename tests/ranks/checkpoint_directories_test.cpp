@@ -51,7 +51,8 @@ TEST(SaveState, RemovesLeftoversOfDeadWriters) {
   EXPECT_TRUE(fs::exists(alive.path()));
 }
 
-/// A run that keeps few checkpoints and counts from 0.
+/// Runs with a limit on the number of checkpoints, which are numbered from 0.
+/// Returns the paths of all saves, including checkpoints that were removed.
 std::vector<fs::path> save_some(const fs::path& folder, int limit, int saves) {
   Accelerator accelerator(
       PartialState(Group()),
@@ -70,8 +71,8 @@ std::vector<fs::path> save_some(const fs::path& folder, int limit, int saves) {
   return paths;
 }
 
-// A run that does not load starts at 0, and its checkpoints must not be pruned
-// in favour of those of an earlier run.
+// A run that loads no checkpoint would start at number 0, and its checkpoints
+// would be removed as the oldest instead of the checkpoints of an earlier run.
 TEST(TotalLimit, ContinuesTheNumbersOfExistingCheckpoints) {
   for (const int limit : {1, 2}) {
     const TemporaryDirectory folder;

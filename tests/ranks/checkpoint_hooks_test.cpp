@@ -259,7 +259,7 @@ std::vector<std::string> texts_of_two(const Work& work) {
     } catch (const std::exception& error) {
       texts.at(static_cast<std::size_t>(group.rank())) = error.what();
     }
-    // No rank is left in another call.
+    // No rank is still waiting in another call.
     accelerator.wait_for_everyone();
   });
   return texts;

@@ -49,7 +49,7 @@ TEST(CheckpointMismatch, IsSkippedWithoutStrict) {
   EXPECT_THAT(report.left_out, testing::Contains(HasSubstr("optimizer")));
 }
 
-/// A model of some type, trained once or not yet.
+/// A model with the given element type, trained for one step or not at all.
 struct TypedRun {
   explicit TypedRun(at::ScalarType type) {
     net->to(type);
@@ -148,7 +148,7 @@ TEST(CheckpointMismatch, OfRandomStatesThatWereNotSavedIsReported) {
   EXPECT_EQ(run.values["one"], 1);
 }
 
-/// Refuses any state.
+/// Throws for any state.
 struct RefusesState {
   Json state_dict() const { return Json("kept"); }
   void load_state_dict(const Json& state) {
@@ -207,7 +207,7 @@ TEST(CheckpointMismatch, OfARegisteredObjectIsSkippedWithoutStrict) {
   EXPECT_EQ(counter.value, 5);
 }
 
-/// Has a tensor as its state.
+/// An object whose state is a tensor.
 struct Average {
   TensorMap state_dict() const { return {{"mean", value}}; }
   void load_state_dict(const TensorMap& state) { value = state.at("mean"); }

@@ -32,7 +32,8 @@ namespace {
 namespace fs = std::filesystem;
 using Ranges = std::vector<TensorRange>;
 
-/// Rank 0 has little, rank 1 has the rest, and `c.step` is only on rank 1.
+/// Rank 0 has a small part, and rank 1 has the rest. `c.step` is only on rank
+/// 1.
 Ranges uneven_ranges(const TensorMap& state, const int rank) {
   if (rank == 0) {
     return {
@@ -104,7 +105,7 @@ std::vector<Division> divisions() {
        }}};
 }
 
-/// What the ranks that load request.
+/// The ranges that ranks request when they load.
 struct Loading {
   const char* name;
   int size;
@@ -228,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
              std::get<1>(test.param).name;
     });
 
-// The files of version 1.0, which no change may alter.
+// The files must be the same as in version 1.0.
 TEST(ReplicatedTensors, AreDividedAsInEarlierCheckpoints) {
   const TemporaryDirectory folder;
   const TensorMap state = {

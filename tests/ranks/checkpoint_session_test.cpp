@@ -45,8 +45,8 @@ struct SessionRun {
   CheckpointSession session;
 };
 
-// Makes the calls of `CheckpointSession::save` in the process group of the run,
-// but none in the process group of the writer.
+// Makes the same calls as `CheckpointSession::save` in the process group of the
+// run, but no calls in the process group of the writer.
 void take_part_in_collecting(const Group& group) {
   run_collectively(group, "", [] {});
   static_cast<void>(group.gather_object({Json(false)}));
@@ -71,8 +71,8 @@ TEST(CheckpointSession, RestoresWhatItSaved) {
 }
 
 // After a `MismatchError` the process group is still usable, so the session
-// must keep its writer: creating another one is collective, and the other rank
-// would not take part.
+// must keep its writer: creating another writer is collective, and the other
+// rank would not take part.
 TEST(CheckpointSession, KeepsTheWriterAfterAMismatch) {
   const TemporaryDirectory folder;
   run_on_ranks(2, quick(Backend::shm), [&](Group& group) {
@@ -83,7 +83,7 @@ TEST(CheckpointSession, KeepsTheWriterAfterAMismatch) {
           run.session.save(folder.path() / "second", {}), MismatchError);
       EXPECT_TRUE(run.session.has_writer());
     } else {
-      // Different calls in the process group of the writer.
+      // The ranks make different calls in the process group of the writer.
       take_part_in_collecting(group);
       Destination numbered;
       numbered.parent = folder.path();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs that stop and resume must not differ from a run that did not stop.
+// Runs that stop and resume must give the same results as a run that does not
+// stop.
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -125,7 +126,7 @@ class TrainingRun {
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   StepLR scheduler;
   DataLoader<Numbers> loader;
-  /// Real samples of this rank, step by step, and their losses.
+  /// The real samples of this rank in each step, and their losses.
   std::vector<std::vector<std::int64_t>> seen;
   std::vector<float> losses;
 
@@ -245,8 +246,8 @@ class RankResults {
   std::vector<std::vector<std::vector<std::int64_t>>> ranks_;
 };
 
-/// A state transferred in memory. From a checkpoint it takes only the state of
-/// each rank in the middle of an accumulation.
+/// A state that is transferred in memory. Only the state of each rank in the
+/// middle of gradient accumulation comes from a checkpoint.
 struct TransferredState {
   explicit TransferredState(TrainingRun& run)
       : optimizer(optimizer_state(*run.optimizer)),
@@ -332,11 +333,11 @@ std::vector<std::int64_t> order_of_an_epoch() {
 using OtherSizeCase = std::tuple<int, int, Method, int>;
 class OtherWorldSize : public testing::TestWithParam<OtherSizeCase> {};
 
-// Four micro-steps with P ranks, the rest of the epoch with another P: the
-// samples follow each other as on one process, and every loss and weight equals
-// the one of a run whose state was transferred in memory. With three
-// micro-steps per update, the transferred state includes the first micro-step
-// of the second group.
+// Trains for four micro-steps, and for the rest of the epoch with a different
+// number of ranks. The samples come in the same order as in one process, and
+// every loss and weight equals the value in a run whose state was transferred
+// in memory. With three micro-steps per update, the transferred state includes
+// the first micro-step of the second group.
 TEST_P(OtherWorldSize, ContinuesWithTheNextSampleAndTheSameState) {
   const auto [before, after, method, accumulation] = GetParam();
   const int stop = 4;
@@ -386,13 +387,13 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values(Method::adamw, Method::momentum, Method::libtorch_adam),
         testing::Values(1, 3)));
 
-/// Different rows, for one rank or for all.
+/// Returns rows that depend on `x`.
 at::Tensor rows_of(double x) {
   return at::arange(24, at::kFloat).view({4, 6}).mul(0.37 + x).sin();
 }
 
-// The update computed by hand: the mean of the sums of three ranks and the next
-// gradient, half each, since two micro-steps make an update.
+// Computes the expected update: half of the mean of the sums of three ranks,
+// plus half of the next gradient, because two micro-steps form an update.
 std::vector<at::Tensor> update_by_hand() {
   auto net = TrainingRun::make_net(3);
   for (const double x : {0, 1, 2}) {

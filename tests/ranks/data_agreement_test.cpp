@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks agree on before each reads its own part.
+// Tests the agreement between ranks before each rank reads its own part of the
+// data.
 #include <string>
 
 #include <gtest/gtest.h>

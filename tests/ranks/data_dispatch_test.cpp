@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 0 reads, and each rank gets its own batch.
+// Tests dispatch: rank 0 reads the data and sends each rank its batch.
 #include <map>
 #include <string>
 #include <tuple>
@@ -123,7 +123,7 @@ TEST(Dispatch, ReadsAheadWithWorkers) {
 
 TEST(Dispatch, LetsShapesDifferBetweenRanks) {
   run_on_ranks(3, quick(Backend::shm), [](Group& group) {
-    // A batch whose length is its first sample.
+    // The length of each batch equals its first sample.
     DataLoader loader(
         Counting{9}, {.collate = [](std::vector<std::int64_t> samples) {
           return at::arange(samples.front() + 1);
@@ -195,7 +195,7 @@ TEST(Dispatch, SendsAnyNest) {
 
 TEST(Dispatch, SendsTheStructureOnlyWhenItChanges) {
   run_on_ranks(2, quick(Backend::fake), [](Group& group) {
-    // Five equal steps, and one with a single row per rank.
+    // Five equal steps and one step with a single row per rank.
     const auto join = [](std::vector<std::int64_t> samples) {
       return default_collate(std::move(samples));
     };
@@ -264,7 +264,7 @@ TEST(Dispatch, ThrowsOnEveryRankWhenTheStreamThrows) {
           "dataset: the server hung up");
     }
     EXPECT_EQ(steps, 2);
-    group.barrier();  // Still usable.
+    group.barrier();  // The process group is still usable.
   });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process group does around the collectives of GPUs, with a fake for
-// NCCL.
+// Tests the behavior of a process group around the collectives of GPUs, with a
+// fake for NCCL.
 #include <chrono>
 #include <future>
 #include <stdexcept>
@@ -46,7 +46,8 @@ at::Tensor four_elements() {
   return at::empty({4}, at::TensorOptions(kDevice));
 }
 
-// Without the check that the other ranks start the same operation.
+// Starts an operation without the check that the other ranks start the same
+// operation.
 Pending start(const Group& group) {
   return GroupCall(group, "backward")
       .all_reduce(four_elements(), Reduction::sum);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which the gradients of several GPUs are reduced, with a fake for
-// NCCL.
+// Tests the order in which the gradients of several GPUs are reduced, with a
+// fake for NCCL.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -23,7 +23,8 @@ using testing::ElementsAre;
 
 constexpr int kLayers = 3;
 
-// One bucket per layer; the layers differ in size, to tell them apart.
+// Training with one bucket per layer. The layers have different sizes, so that
+// the log identifies them.
 class DeviceTraining {
  public:
   DeviceTraining(Group& group, const FakeDevice& gpu)

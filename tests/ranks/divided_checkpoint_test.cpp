@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// States large enough to be written by all ranks.
+// Checkpoints of states that are so large that all ranks write parts of them.
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -74,7 +74,7 @@ TEST(DividedCheckpoint, IsWrittenByAllRanksAndReadByAnyNumber) {
           << name << part;
     }
   }
-  // The file that `from_pretrained` reads.
+  // `from_pretrained` reads this file.
   expect_same_tensors(load_sharded(folder.path() / "c"), weights);
 
   for (const int size : {1, 2, 4}) {
@@ -106,7 +106,8 @@ class DividedDamage : public testing::Test {
     });
   }
 
-  /// Expects `text` on every rank, and no change on any.
+  /// Expects an error with `text` on every rank, and no change to the state of
+  /// any rank.
   void expect_refused(const std::string& text) const {
     run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
       LargeRun run(group);
@@ -152,7 +153,7 @@ TEST_F(DividedDamage, TruncatedOrMissingPartIsReportedOnEveryRank) {
   std::filesystem::remove(part);
   expect_refused("optimizer-00002-of-00003.safetensors");
 
-  // A manifest that does not list the part either.
+  // Removes the part from the manifest as well.
   Manifest manifest = read_manifest(checkpoint_);
   manifest.files.erase("optimizer-00002-of-00003.safetensors");
   write_file(checkpoint_ / kManifestFile, manifest.to_json());

@@ -124,7 +124,7 @@ TEST(FailedLoad, ChangesNothingWhenOneRankRefusesItsRandomState) {
   });
 }
 
-/// Refuses even its previous state.
+/// Throws even for its previous state.
 struct Broken {
   Json state_dict() const { return Json("state"); }
   void load_state_dict(const Json& /*state*/) {
@@ -149,7 +149,7 @@ TEST(FailedLoad, ReportsAnObjectThatCannotBeRestored) {
   expect_untouched(run);
 }
 
-/// A complete and verified checkpoint that lacks something.
+/// A valid checkpoint that lacks something that the run needs.
 struct WrongCheckpoint {
   const char* name;
   std::function<void(CheckpointContents&)> change;

@@ -278,7 +278,7 @@ TEST_P(GradientCases, CreateGraphNeedsOneProcess) {
   });
 }
 
-// The gradients of the second parameter must be checked too.
+// The gradients of the second parameter must be checked as well.
 TEST(LossScaling, ChecksTheGradientsOfAllModels) {
   const auto first = at::ones({3}).set_requires_grad(true);
   const auto second = at::ones({3}).set_requires_grad(true);

@@ -106,7 +106,8 @@ TEST_P(Groups, RejectAllCallsAfterAnAbort) {
           message_of<DistributedError>([&] { world.barrier(); }),
           "this group of 2 ranks was aborted on rank 0");
     } else {
-      // Rank 0 never makes this call; it destroys its group when it returns.
+      // Rank 0 never makes this call. Rank 0 destroys its process group when it
+      // returns.
       EXPECT_THROW(world.barrier(), DistributedError);
     }
   });
@@ -149,7 +150,8 @@ TEST_P(OurBackends, StopWaitingWhenTheProcessIsInterrupted) {
         "wait_for_everyone #1: interrupted on rank 0 while waiting for rank 1");
     EXPECT_TRUE(waits_are_interrupted());
     resume_waits();
-    EXPECT_THROW(world.barrier(), DistributedError);  // It stays unusable.
+    // The process group stays unusable.
+    EXPECT_THROW(world.barrier(), DistributedError);
     ended.count_down();
   });
 }
@@ -196,7 +198,7 @@ TEST_P(OurBackends, ReportTheCallThatTheyArePartOf) {
       "stopped waiting");
 }
 
-// LibTorch's DDP reducer over one of our groups.
+// LibTorch's DDP reducer works with a process group of this library.
 TEST_P(Groups, WorkWithLibTorchsReducer) {
   run_on_ranks(2, quick(GetParam()), [](Group& world) {
     std::vector<at::Tensor> params = {

@@ -294,7 +294,7 @@ TEST(Accelerator, ExplainsTheStepOfAPreparedScheduler) {
 
     scheduler.step();
 
-    // One step per process, or one step.
+    // The scheduler takes one step per process, or only one step.
     EXPECT_NEAR(
         scheduler.get_last_lr()[0], group.rank() == 0 ? 0.01 : 0.1, 1e-9);
   });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deliberate data races: the suppression file, which hides reports inside
-// LibTorch, must not hide races in our code, even if it uses LibTorch's types.
-// Built with ThreadSanitizer only; the process of each test must exit with a
-// report of the tool.
+// Contains deliberate data races. The suppression file, which hides reports
+// inside LibTorch, must not hide races in this library, even in code that uses
+// LibTorch's types. This test is built only with ThreadSanitizer, which must
+// report a race in the process of each test.
 #include <functional>
 #include <thread>
 
@@ -26,7 +26,7 @@ void on_two_threads(const std::function<void()>& work) {
   second.join();
 }
 
-// Runs a separate process, to check the exit status of the tool.
+// Runs `race` in a separate process and checks that ThreadSanitizer reports it.
 template <typename Function>
 void expect_report(Function&& race) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(true, false),
     [](const auto& test) { return test.param ? "Shared" : "NotShared"; });
 
-/// Ranges that do not make up the tensors.
+/// Ranges that do not cover the tensors exactly once.
 struct WrongRanges {
   const char* name;
   std::function<std::vector<TensorRange>(const TensorMap& state, int rank)>
@@ -185,7 +185,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::ValuesIn(wrong_ranges()),
     [](const auto& test) { return test.param.name; });
 
-// Each node writes a checkpoint of its own, so its ranks must have everything.
+// Each node writes its own checkpoint, so the ranks of a node must have all
+// ranges.
 TEST(SaveOnEachNode, RefusesOnAllNodesIfOneLacksRanges) {
   const TemporaryDirectory folder;
   const TensorMap state = whole_state();

@@ -19,7 +19,7 @@
 namespace accelerate {
 namespace {
 
-// Modules use the random generator of the process.
+// Takes a lock, because modules use the random generator of the process.
 torch::nn::Sequential small_net() {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -163,7 +163,7 @@ TEST_P(EverySize, AddsToGradientsThatWereNotCleared) {
   });
 }
 
-// Ranks use one of the first two branches; no rank uses the last.
+// Each rank uses one of the first two branches. No rank uses the last branch.
 TEST_P(EverySize, FindsUnusedParameters) {
   on_ranks([](Group& group) {
     const auto make = [] { return at::ones({5}).set_requires_grad(true); };

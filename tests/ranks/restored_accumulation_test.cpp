@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accumulations that some processes start and others finish.
+// Tests gradient accumulation that some processes start and other processes
+// finish.
 #include <array>
 #include <filesystem>
 #include <string>
@@ -102,7 +103,8 @@ class AccumulatingRun {
   SGD second_;
 };
 
-/// The first micro-steps of a group run on some ranks, the rest on others.
+/// Runs the first micro-steps of a group with one number of ranks, and the rest
+/// with another number.
 struct Division {
   int before;
   int after;
@@ -119,7 +121,7 @@ struct Division {
     }
   }
 
-  /// The share of one micro-batch in the gradient.
+  /// Returns the factor of one micro-batch in the gradient.
   double share(AccumulationWeighting weighting, int rank, int micro) const {
     const auto weight = [&](int r, int m) {
       return weighting == AccumulationWeighting::weighted ? weight_at(r, m) : 1;
@@ -132,7 +134,7 @@ struct Division {
     return weight(rank, micro) / sum;
   }
 
-  /// The same update computed in one process.
+  /// Returns the same update, computed in one process.
   std::vector<at::Tensor> update(AccumulationWeighting weighting) const {
     TwoNets nets(7);
     for_each([&](int rank, int micro) {
@@ -181,7 +183,7 @@ TEST_P(RestoredAccumulation, IsFinishedAsIfTheSameRanksHadStartedIt) {
       });
 }
 
-/// A single-process run in its first micro-step of several, or before it.
+/// A run in one process, before or after the first of several micro-steps.
 struct StartedRun {
   StartedRun(
       std::int64_t num_steps,

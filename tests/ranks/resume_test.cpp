@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resuming runs with more than one simple loader: streams, several loaders,
-// dropout.
+// Tests resuming runs that have more than one simple loader: streams, several
+// loaders, dropout.
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -36,7 +36,7 @@ struct PlainStream : CountingStream {
   }
 };
 
-/// Numbers that depend on all numbers before them, with a state to restore.
+/// A stream with a state. Each number depends on all earlier numbers.
 struct Walk : PlainStream {
   std::int64_t sum = 0;
 
@@ -135,8 +135,8 @@ TEST_P(ResumedStream, ReturnsTheSamplesInOrderAndReadsOnlyTheRest) {
       for (at::Tensor& batch : loader) {
         seen.add(group, loader, steps++, batch);
       }
-      // The rest, the end of the stream, and the first step to complete the
-      // last.
+      // Reads the remaining samples, the end of the stream, and the first step
+      // again to fill up the last step.
       EXPECT_LE(reads, kSize - 4 * 3 * before + 1 + 3 * after);
     });
   });
@@ -179,7 +179,8 @@ TEST(ResumedStreams, WithoutAStateAreReadUpToTheSavedPosition) {
   EXPECT_EQ(read_all(loader).front(), (Indices{8, 9}));
 }
 
-/// One process with two loaders in step, dropout, and random numbers.
+/// One process with dropout, random numbers, and two loaders that are read in
+/// step.
 class DropoutRun {
  public:
   explicit DropoutRun(std::int64_t seed)
@@ -192,7 +193,7 @@ class DropoutRun {
     accelerator_.register_for_checkpointing(*this);
   }
 
-  /// Trains up to that step; calls `at` after each.
+  /// Trains up to step `until`. Calls `at` after each step.
   void train(int until, const std::function<void(int)>& at = {}) {
     while (step_ < until) {
       for (const at::Tensor& batch : first_) {
@@ -237,7 +238,7 @@ class DropoutRun {
     return loss.item<float>();
   }
 
-  // Whole epochs of another loader between the steps of the first.
+  // Reads whole epochs of the second loader between steps of the first loader.
   void look_at_second() {
     for (const at::Tensor& batch : second_) {
       losses.push_back(batch.select(0, 0).item<float>());
@@ -277,8 +278,9 @@ TEST(Resume, RepeatsDropoutRandomNumbersAndEveryLoader) {
   }
 }
 
-/// One rank with two loaders that are read alternately, two batches per step of
-/// one and one batch of the other, and both left in the middle.
+/// One rank with two loaders that are read alternately: in each step, two
+/// batches from one loader and one batch from the other. Both loops are
+/// interrupted in the middle.
 class AlternatingRun {
  public:
   explicit AlternatingRun(const Group& group)
@@ -289,7 +291,7 @@ class AlternatingRun {
     accelerator_.register_for_checkpointing(*this);
   }
 
-  /// Continues up to that step; calls `at` after each.
+  /// Continues up to step `until`. Calls `at` after each step.
   void read(int until, const std::function<void(int)>& at = {}) {
     while (step_ < until) {
       next_of(long_, in_long_);

@@ -14,8 +14,8 @@
 namespace accelerate {
 namespace {
 
-/// The number of checkpoints that three ranks save in four steps, when a save
-/// is due on some ranks only.
+/// Returns the number of checkpoints that three ranks save in four steps if a
+/// save is due only on some ranks.
 std::size_t saved_with(const std::vector<double>& minutes, bool blocking) {
   const TemporaryDirectory folder;
   run_on_ranks(3, quick(Backend::shm), [&](Group& group) {
@@ -42,7 +42,8 @@ std::size_t saved_with(const std::vector<double>& minutes, bool blocking) {
   return std::filesystem::exists(place) ? list_checkpoints(place).size() : 0;
 }
 
-// Clocks differ and a save needs all ranks, so the clock of rank 0 decides.
+// Clocks differ between ranks and a save needs all ranks, so only the clock of
+// rank 0 is used.
 TEST(SaveEvery, FollowsOneClockOnAllRanks) {
   for (const bool blocking : {true, false}) {
     EXPECT_EQ(saved_with({1e-9, 1e6, 1e-9}, blocking), 4U);

@@ -93,7 +93,8 @@ TEST(SaveModel, SplitsModelsLargerThanTheMaximumFileSize) {
   EXPECT_EQ(index.at("metadata").at("total_size").as_integer(), 8440);
   EXPECT_EQ(index.at("weight_map").as_object().size(), 4U);
 
-  // Files of the first save would be read instead of those of the second.
+  // Files that remain from the first save would be read instead of the files of
+  // the second save.
   accelerator.save_model(net, folder.path());
   EXPECT_THAT(
       files_in(folder.path()), testing::ElementsAre("model.safetensors"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that a group starts now and waits for later, with every backend.
+// Tests asynchronous operations with every backend.
 #include <latch>
 #include <string>
 #include <vector>
@@ -37,7 +37,7 @@ TEST_P(StartedOperations, AllReduceInPlace) {
     third.wait();
     second.wait();
     first.wait();
-    first.wait();  // Does nothing.
+    first.wait();  // The second wait does nothing.
 
     EXPECT_TRUE(sum.equal(at::arange(5, at::kFloat) * 3 + 3));
     EXPECT_TRUE(mean.allclose(at::arange(5, at::kFloat) + 1));
@@ -165,7 +165,8 @@ TEST_P(StartedOperations, StartOnlyWhenAllRanksAreInTheSameCall) {
       call.begin();
       EXPECT_THROW(call.agree(), MismatchError);
       EXPECT_FALSE(call.agreed());
-      EXPECT_THROW(call.agree(), MismatchError);  // Until the next `begin`.
+      // All calls fail until the next `begin`.
+      EXPECT_THROW(call.agree(), MismatchError);
     } else {
       EXPECT_THROW(
           static_cast<void>(group.gather({at::ones({1})})), MismatchError);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every strategy promises, with one process and with several ranks.
+// Tests the contract of strategies, with one process and with several ranks.
 #include "parallel/strategy.h"
 
 #include <memory>
@@ -144,7 +144,7 @@ TEST_P(Strategies, ARankWithoutBatchesJoinsWithZeros) {
   });
 }
 
-// Sharded strategies will own a part.
+// Holds for all current strategies. Sharded strategies will own only a part.
 TEST_P(Strategies, EveryRankOwnsWholeParameters) {
   run([](Strategy& strategy, const Group&) {
     const FlatRange range = strategy.owned_range(at::ones({3, 4}));

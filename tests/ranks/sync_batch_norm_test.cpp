@@ -87,7 +87,7 @@ Model make_model() {
   return model;
 }
 
-// Different on each rank, with means far from each other.
+// Returns rows that differ between ranks and have very different means.
 at::Tensor rows_of(std::int64_t rank, int step, std::int64_t count) {
   return at::arange(count * 4, at::kDouble)
       .view({count, 4})
@@ -97,7 +97,7 @@ at::Tensor rows_of(std::int64_t rank, int step, std::int64_t count) {
       .add(2.0 * static_cast<double>(rank));
 }
 
-/// How many rows each rank has.
+/// The number of rows on each rank.
 using Counts = std::vector<std::int64_t>;
 
 at::Tensor all_rows(const Counts& counts, int step) {
@@ -226,7 +226,7 @@ at::Tensor own_loss(Accelerator& accelerator, Model& model, int step = 0) {
   return loss_of(model, kCounts, accelerator.process_index(), step);
 }
 
-// The negative control.
+// Checks that the other tests can fail: without conversion, the results differ.
 TEST(BatchNorm, HasItsOwnStatisticsOnEachRankUnlessConverted) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
     Accelerator accelerator{PartialState(group), {}};
@@ -240,7 +240,7 @@ TEST(BatchNorm, HasItsOwnStatisticsOnEachRankUnlessConverted) {
   });
 }
 
-// The marks are on the tensors, whose data `to` replaces.
+// The tensors are marked, and `to` replaces their data.
 TEST(SyncBatchNorm, SurvivesAChangeOfType) {
   run_on_ranks(2, quick(Backend::shm), [](Group& group) {
     Accelerator accelerator{PartialState(group), {}};
@@ -481,7 +481,7 @@ TEST(SyncBatchNorm, RefusesRanksThatDoSomethingElse) {
   });
 }
 
-/// Normalizes with its own formula.
+/// A batch norm that does not call `aten::batch_norm`.
 struct OwnFormulaImpl : torch::nn::Module {
   OwnFormulaImpl() {
     linear = register_module("linear", torch::nn::Linear(4, 6));
@@ -516,7 +516,7 @@ TEST(SyncBatchNorm, ThatWasNeverReachedIsAnErrorWithOneProcess) {
   EXPECT_THROW(accelerator.backward(model(rows_of(0, 0, 4)).sum()), StateError);
 }
 
-/// Its second batch norm is used only sometimes.
+/// A model that does not always use its second batch norm.
 struct BranchImpl : torch::nn::Module {
   BranchImpl() {
     norm = register_module("norm", torch::nn::BatchNorm1d(4));

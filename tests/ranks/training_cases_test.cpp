@@ -118,7 +118,8 @@ TEST_P(TrainingCases, FrozenParametersStay) {
   });
 }
 
-// On several ranks the gradient is sent dense; the values are the same.
+// With several ranks, the gradient is sent as a dense tensor with the same
+// values.
 TEST_P(TrainingCases, SparseGradientsHaveTheSameValues) {
   each([](Group& group) {
     const auto make = [] {
@@ -151,8 +152,8 @@ TEST_P(TrainingCases, SparseGradientsHaveTheSameValues) {
   });
 }
 
-// Recomputes its block in the backward pass, as activation checkpointing does:
-// a backward inside the backward.
+// Recomputes its block in the backward pass, as activation checkpointing does,
+// so that one backward pass runs inside another.
 struct Checkpointed : torch::autograd::Function<Checkpointed> {
   static at::Tensor forward(
       torch::autograd::AutogradContext* context,
@@ -186,7 +187,8 @@ TEST_P(TrainingCases, ReentrantBackward) {
     const auto twice = [](Net& model, const at::Tensor& rows, bool again) {
       const auto x = rows.clone().set_requires_grad(true);
       const auto once = again ? Checkpointed::apply(x, &model) : model(x);
-      // Also outside of the block: two gradients at different times.
+      // The weight is also used outside the block, so it gets two gradients at
+      // different times.
       return once.pow(2).mean().add(model(rows).sum());
     };
     for (int step = 0; step < 4; ++step) {
@@ -235,7 +237,8 @@ TEST_P(TrainingCases, NarrowGradientsStayClose) {
         }
         const auto& grad = net->first->weight.grad();
         EXPECT_EQ(grad.scalar_type(), at::kFloat);
-        // Half a unit in the last of 8 or 11 bits, when sent and at the end.
+        // Allows half a unit in the last of 8 or 11 bits, once when the
+        // gradient is sent and once at the end.
         const double bits = hook == CommHook::bf16 ? 8e-3 : 1e-3;
         EXPECT_TRUE(
             at::allclose(grad, plain->first->weight.grad(), bits, bits * 0.1));

@@ -16,7 +16,7 @@ namespace {
 using Op = c10d::ReduceOp;
 using Tensors = std::vector<at::Tensor>;
 
-// Empty, one, odd, several chunks of every transport.
+// Empty, one element, an odd length, and several chunks of every transport.
 const std::vector<std::int64_t> kSizes = {0, 1, 1023, 400'001};
 
 // A copy that starts one element into its storage, so it is not aligned.
@@ -27,8 +27,8 @@ at::Tensor unaligned(const at::Tensor& tensor) {
   return view;
 }
 
-// The input or output of an operation; small ones are unaligned, so that every
-// operation gets both kinds.
+// Returns a copy as the input or output of an operation. Small copies are
+// unaligned, so that every operation gets aligned and unaligned tensors.
 at::Tensor copy_of(const at::Tensor& tensor) {
   return tensor.numel() <= 1023 ? unaligned(tensor) : tensor.clone();
 }

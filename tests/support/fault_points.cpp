@@ -51,7 +51,7 @@ std::string last_part(const int fd) {
              : "";
 }
 
-/// `where` is a path or an open file.
+/// Records a call. `where` is a path or an open file.
 template <typename Where>
 void note(const char* call, const Where where) {
   if (recording) {
@@ -189,8 +189,8 @@ int disarm() {
     return -1;                             \
   }
 
-// Visible, so that these functions also intercept calls of the C++ library,
-// which removes and renames files.
+// These functions are visible, so that they also intercept calls from the C++
+// standard library, which removes and renames files.
 #pragma GCC visibility push(default)
 extern "C" {
 

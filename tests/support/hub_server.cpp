@@ -76,7 +76,7 @@ HubServer::HubServer(const std::filesystem::path& folder, const Json& scenario)
     ::_exit(127);
   }
   child_out.reset();
-  std::sscanf(  // NOLINT(cert-err34-c): our own text.
+  std::sscanf(  // NOLINT(cert-err34-c): the text comes from the test server.
       read_line(output.get()).c_str(),
       "%d %d",
       &port_,

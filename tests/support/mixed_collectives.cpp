@@ -45,7 +45,7 @@ void reduce(Group& group, const Step& step) {
       "reduce");
 }
 
-// The rows of a rank, a different number on each.
+// Returns the rows of a rank. Each rank has a different number of rows.
 at::Tensor some_rows(const Step& step, int rank) {
   return step.all[static_cast<std::size_t>(rank)].narrow(
       0, 0, step.count / (rank + 1));
@@ -139,7 +139,8 @@ constexpr std::array kCollectives = {
     objects,
     pad};
 
-// Mostly short, sometimes several chunks of every transport.
+// Returns a length that is mostly short, and sometimes several chunks of every
+// transport.
 std::int64_t draw_count(std::mt19937_64& random) {
   const auto kind = random() % 100;
   const std::uint64_t limit = kind == 0 ? 100'000 : kind < 10 ? 5'000 : 300;

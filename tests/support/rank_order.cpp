@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums with rounding: another order gives other bits.
+// Tests sums whose rounding depends on the order of the ranks.
 #include <chrono>
 #include <random>
 #include <stdexcept>
@@ -69,7 +69,7 @@ void sums_of(Group& group, at::ScalarType type, std::int64_t count) {
 
 void sums_in_rank_order(Group& group) {
   for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
-    // One round; several chunks; more than a transport's buffer.
+    // One round, several chunks, and more than the buffer of a transport.
     for (const std::int64_t count : {1'000, 50'001, 300'001}) {
       sums_of(group, type, count);
     }

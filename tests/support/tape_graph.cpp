@@ -27,7 +27,8 @@ constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 std::atomic<int> num_graphs = 0;
 thread_local TapeGraph::Tape* current_tape = nullptr;
 
-// Dispatched above autograd: operations that an operation calls are part of it.
+// Called before autograd, so operations that another operation calls are not
+// recorded separately.
 void record_operation(
     const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard below(kKey);
@@ -45,7 +46,7 @@ void record_operation(
   }
 }
 
-// A view shows the new values without a copy.
+// A view does not need a copy, because it shows the new values.
 void update_result(const c10::IValue& captured, const c10::IValue& current) {
   if (captured.isTensor() && captured.toTensor().defined() &&
       !captured.toTensor().is_alias_of(current.toTensor())) {

@@ -168,7 +168,8 @@ void Bpe::tokenize(std::string_view piece, TokenSink& sink) const {
     at += symbol.bytes;
   }
   if (symbols.capacity() > 65536) {
-    std::vector<Symbol>().swap(symbols);  // Frees the memory of a long text.
+    // Frees the memory of a long text.
+    std::vector<Symbol>().swap(symbols);
   }
 }
 

@@ -47,8 +47,8 @@ class Vocabulary {
 
  private:
   struct Entry {
-    std::uint32_t
-        begin;  // Offset of the text, which ends where the next text begins.
+    // Offset of the text, which ends where the next text begins.
+    std::uint32_t begin;
     std::uint32_t id;
   };
   std::string_view view(std::size_t index) const {

@@ -52,8 +52,8 @@ void split_at_characters(
   for (const Span& piece : pieces.ranges) {
     const std::string_view view = pieces.view(piece);
     segments.clear();
-    std::uint32_t pending =
-        0;  // Where the current text without a match begins.
+    // Where the current text without a match begins.
+    std::uint32_t pending = 0;
     for (std::uint32_t at = 0; at < view.size();) {
       std::size_t length = 0;
       const char32_t c = read_character(view.data() + at, length);

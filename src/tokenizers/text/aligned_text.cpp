@@ -12,8 +12,8 @@ namespace {
 // Published tokenizers make a text at most a few times longer.
 constexpr std::size_t kMaxGrowth = 64;
 constexpr std::size_t kAlwaysAllowed = 1 << 20;
-constexpr std::size_t kMaxSize = std::size_t{1}
-                                 << 31;  // Spans store 32-bit offsets.
+// Spans store 32-bit offsets.
+constexpr std::size_t kMaxSize = std::size_t{1} << 31;
 
 }  // namespace
 

@@ -161,8 +161,8 @@ char32_t compose(char32_t first, char32_t second) {
 std::vector<Change> recompose(const std::vector<Change>& parts) {
   std::vector<Change> result;
   result.reserve(parts.size());
-  std::size_t starter = parts.size();  // Index into `result`; `parts.size()` if
-                                       // there is no starter yet.
+  // Index into `result`; `parts.size()` if there is no starter yet.
+  std::size_t starter = parts.size();
   int last_class = -1;
   for (const Change& part : parts) {
     const int current_class = combining_class(part.character);
@@ -227,8 +227,8 @@ class UnstableCharacters {
   bool contains(char32_t c) const { return c < kLimit && unstable_[c] != 0; }
 
  private:
-  static constexpr char32_t kLimit =
-      0x30000;  // No larger character decomposes.
+  // No larger character decomposes.
+  static constexpr char32_t kLimit = 0x30000;
 
   explicit UnstableCharacters(NormalForm form) : unstable_(kLimit) {
     for (char32_t c = 0xA0; c < kLimit; ++c) {

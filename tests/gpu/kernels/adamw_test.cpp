@@ -45,7 +45,7 @@ void run(
   adamw(tensors.data(), static_cast<int>(tensors.size()), arguments, stream());
 }
 
-// In fp64, as in the paper.
+// One step in fp64, with the formulas of the paper.
 void step_reference(Parameter& p, double lr, double step, double scale) {
   const auto g = p.gradient.to(at::kDouble) / scale;
   p.value = p.value.to(at::kDouble) * (1 - lr * 0.01);
@@ -78,7 +78,7 @@ void check(
        .grad_scale_at = floats(scale),
        .found_inf_at = floats(found_inf)});
   for (std::size_t i = 0; i < all.size(); ++i) {
-    // The two terms of the mean may cancel, above all in a tensor of one
+    // The two terms of the mean may cancel, especially in a tensor with one
     // element.
     EXPECT_CLOSE(
         all[i].exp_avg - expected[i].exp_avg + parts[i], parts[i], 1e-6);

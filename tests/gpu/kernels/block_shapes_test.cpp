@@ -11,8 +11,8 @@ namespace {
 
 enum class Mask { none, padded, one_hidden };
 
-// [B, 1, 1, T]; the first sequence is half as long, and with `one_hidden` the
-// last has no token at all.
+// Returns a mask [B, 1, 1, T]. The first sequence is half as long as the
+// others. With `one_hidden`, the last sequence has no tokens.
 at::Tensor allowed_of(const Sizes& s, Mask mask) {
   if (mask == Mask::none) {
     return {};
@@ -25,8 +25,9 @@ at::Tensor allowed_of(const Sizes& s, Mask mask) {
   return allowed;
 }
 
-// The same for causal attention: [B, 1, T, T]. `one_hidden` pads the last
-// sequence on the left, where a token may attend to nothing.
+// Returns a mask for causal attention, [B, 1, T, T]. With `one_hidden`, the
+// last sequence is padded on the left, so its first tokens may not attend to
+// any token.
 at::Tensor causal_allowed_of(const Sizes& s, Mask mask) {
   if (mask == Mask::none) {
     return {};
@@ -38,7 +39,8 @@ at::Tensor causal_allowed_of(const Sizes& s, Mask mask) {
   return allowed.logical_and(causal(s.tokens));
 }
 
-// Stored as [T, B, D] with `is_transposed`.
+// Returns an input [B, T, D]. With `is_transposed`, its memory has the layout
+// [T, B, D].
 at::Tensor input_of(const Sizes& s, bool is_transposed) {
   return is_transposed ? draw({s.tokens, s.batch, s.width}, 1.0).transpose(0, 1)
                        : draw({s.batch, s.tokens, s.width}, 1.0);

@@ -78,8 +78,8 @@ inline void compare(
                         const at::Tensor& plain_value,
                         const at::Tensor& exact) {
     if (exact.norm().item<double>() < 1e-9) {
-      return;  // The bias of the keys, whose gradient is zero except for
-               // rounding.
+      // The bias of the keys, whose gradient is zero except for rounding.
+      return;
     }
     const double fused_error = error_of(fused_value, exact);
     const double plain_error = error_of(plain_value, exact);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fused blocks compared with plain LibTorch ops; see blocks_support.h.
+// Compares fused blocks with plain LibTorch operators; see blocks_support.h.
 #include <cmath>
 #include <functional>
 #include <string>
@@ -154,7 +154,7 @@ TEST(GatedDecoderBlock, IsAsExactAsPlainOps) {
   }
 }
 
-// What models ask before they use a block.
+// Models call these functions before they use a block.
 TEST(DecoderBlock, SupportsTwoKindsAndThrowsForOthers) {
   const Sizes s = kSizes[1];
   EXPECT_EQ(decoder_kind(gelu_decoder_options(s)), DecoderKind::gelu);
@@ -199,7 +199,7 @@ TEST(LinearCrossEntropy, IsAsExactAsPlainOps) {
   compare_losses(30000, 64, 50257);  // Several chunks.
 }
 
-// Like LibTorch's loss, also where there are no labels to average over.
+// The loss equals LibTorch's loss even if there are no labels to average over.
 TEST(LinearCrossEntropy, IsNanWithZeroGradientsWhenAllLabelsAreIgnored) {
   for (const std::int64_t rows : {4, 0}) {
     const auto labels = at::full({rows}, -100, on_gpu().dtype(at::kLong));
@@ -272,7 +272,7 @@ struct EmbeddingCase {
   at::Tensor ids, types;
   double dropout = 0.0;
 
-  // All but the words, which are x.
+  // All parameters except the words, which are passed as x.
   Tensors parameters() const {
     return {
         draw({12, 96}, 1.0),
@@ -333,7 +333,8 @@ TEST(SummedEmbedding, UsesTheSameDropoutMaskInForwardAndBackward) {
   const EmbeddingCase e = {draw_ids(40, {5, 11}), {}, 0.5};
   const auto words = draw({40, 96}, 1.0).requires_grad_(true);
   auto p = e.parameters();
-  p[3].add_(9.0).requires_grad_(true);  // Only dropped results are 0.
+  // After this, only dropped results are 0.
+  p[3].add_(9.0).requires_grad_(true);
   const auto y = e.fused(words, p);
   const auto dy = draw({5, 11, 96}, 1.0);
   y.backward(dy.to(at::kBFloat16));
@@ -396,7 +397,7 @@ TEST(Linear, AcceptsStridedRows) {
       1e-2);
 }
 
-// Without a cuBLAS GEMM, whose kernels racecheck cannot handle.
+// Uses no cuBLAS GEMM, because racecheck does not support cuBLAS kernels.
 TEST(NarrowLinear, AcceptsStridedRows) {
   const auto all =
       draw({40, 5, 96}, 1.0).to(at::kBFloat16).requires_grad_(true);

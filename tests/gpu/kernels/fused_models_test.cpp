@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole models: the fused path compared with the reference path.
+// Compares the fused path with the reference path for whole models.
 //
-// Exact means fp32 without autocast. The error of the fused path, over all
-// gradients and for each of them, may be twice the error of the reference path
-// under autocast. With batches of few tokens, gradients have few values and
-// scatter more: three times.
+// Errors are relative to the reference path in fp32 without autocast. The error
+// of the fused path, for all gradients together and for each gradient, may be
+// up to twice the error of the reference path with autocast. For batches with
+// few tokens, the limit is three times, because these gradients vary more.
 #include <cmath>
 #include <functional>
 #include <map>
@@ -38,8 +38,8 @@ struct Outcome {
 
 enum class Path { reference, fused };
 
-// A model uses fused blocks only if its policy says so, not because autocast is
-// on in this thread.
+// A model uses fused blocks only if its autocast policy requests bf16, even if
+// autocast is enabled in this thread.
 template <typename Model>
 void choose_path(const Model& model, Path path) {
   std::optional<AutocastPolicy> policy;
@@ -100,7 +100,8 @@ void compare(const Model& model, const TensorMap& batch, double each = 2.0) {
   for (const auto& [name, gradient] : exact.gradients) {
     const at::Tensor size = gradient.norm();
     if (size.item<double>() < 1e-6) {
-      continue;  // The bias of keys: only rounding errors.
+      // The gradient of the bias of keys consists only of rounding errors.
+      continue;
     }
     const double fused_error = error_of(fused.gradients.at(name), gradient);
     const double reference_error =
@@ -154,7 +155,8 @@ TEST(FusedModels, DistilBert) {
   config.dropout = 0.0;
   config.attention_dropout = 0.0;
   config.seq_classif_dropout = 0.0;
-  // Its sequence classifier has a ReLU, whose gradient is discontinuous.
+  // Does not use the sequence classifier, because its ReLU has a discontinuous
+  // gradient.
   const auto model = AutoModelForTokenClassification::from_config(config);
   for (const std::int64_t tokens : kLengths) {
     SCOPED_TRACE(tokens);
@@ -181,7 +183,7 @@ TEST(FusedModels, Roberta) {
   }
 }
 
-// Without any sequence, both paths give nan and zero gradients.
+// For an empty batch, both paths return a NaN loss and zero gradients.
 template <typename Model>
 void compare_empty(const Model& model, const TensorMap& batch) {
   accelerate::cuda_backend().use_device(0);
@@ -278,7 +280,7 @@ TEST(FusedModels, BertWithoutPadding) {
   accelerate::Accelerator accelerator({.mixed_precision = Precision::bf16});
   accelerator.prepare(model);
   const auto padded = run(model, on_gpu, Precision::no);
-  // As a data loader does.
+  // Attaches the counts, as a data loader does.
   accelerate::attach_token_counts(
       on_gpu.at("attention_mask"), *accelerate::count_tokens(mask));
   for (int call = 0; call < 4; ++call) {
@@ -322,7 +324,7 @@ TEST(FusedModels, Gpt2) {
       model, {{"input_ids", ids}, {"labels", ids}, {"attention_mask", mask}});
 }
 
-// Both paths give nan and zero gradients where all labels are ignored.
+// If all labels are ignored, both paths return a NaN loss and zero gradients.
 TEST(FusedModels, CausalLossWithAllLabelsIgnored) {
   accelerate::cuda_backend().use_device(0);
   GPT2Config config;

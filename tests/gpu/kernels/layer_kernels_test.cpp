@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of activations, column sums, QKV heads, embeddings, cross-entropy.
+// Kernels for activations, column sums, QKV heads, embeddings and
+// cross-entropy.
 #include "cuda/kernels/activation.h"
 #include "cuda/kernels/column_sum.h"
 #include "cuda/kernels/cross_entropy.h"

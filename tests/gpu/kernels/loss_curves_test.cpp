@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of 200 training steps with fused blocks and CUDA graphs, compared with
-// the reference path.
+// Compares the losses of 200 training steps with fused blocks and CUDA graphs
+// with the losses of the reference path.
 //
-// The reference path runs nine times in bf16, each time with another summation
-// order: the whole batch, rotated rows, gradient accumulation over parts, eager
-// attention, and the CPU. The spread of these runs shows the effect of
-// rounding. The fused run may differ from the nearest of them by twice the
-// spread, since it also rounds the sums between layers, which autocast leaves
-// in fp32. benchmarks/RESULTS.md has the measured differences.
+// The reference path runs nine times in bf16, each time with a different
+// summation order: the whole batch, rotated rows, gradient accumulation over
+// parts, eager attention, and the CPU. The spread of these runs shows the
+// effect of rounding. The fused run may differ from the nearest of these runs
+// by up to twice the spread, because the fused blocks also round the sums
+// between layers, which stay in fp32 with autocast. benchmarks/RESULTS.md
+// contains the measured differences.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -50,7 +51,7 @@ TensorMap sentences(int step) {
       {"labels", labels}};
 }
 
-// Three of four words are determined by the word before.
+// The previous word determines three of four words.
 TensorMap texts(int step) {
   at::Tensor ids = ids_of(step);
   for (std::int64_t t = 1; t < kTokens; ++t) {

@@ -49,9 +49,9 @@ Dropout dropout_of(const NormCase& c) {
   return {c.rate, {nullptr, nullptr, 1234, 56}};
 }
 
-// The largest ratio of a row's root mean square to its standard deviation: it
-// magnifies rounding errors when the mean is subtracted. Rows of few values may
-// have values close to each other.
+// Returns the largest ratio of a row's root mean square to its standard
+// deviation. Subtracting the mean magnifies rounding errors by this ratio,
+// which can be large for rows with few values.
 double max_cancellation(const at::Tensor& x) {
   if (x.numel() == 0 || x.size(1) < 2) {
     return 1.0;
@@ -180,8 +180,8 @@ void check(const NormCase& c) {
   }
 }
 
-// Every code path: one warp, one thread block, and widths that vectors do not
-// fit.
+// Covers every code path: one warp, one thread block, and widths that are not a
+// multiple of the vector size.
 const std::int64_t kWidths[] = {
     8, 64, 256, 384, 768, 776, 1024, 1032, 2048, 4096, 8192, 9000, 7, 100, 770};
 
@@ -215,7 +215,7 @@ TEST(NormKernel, DropsTheRequestedFraction) {
   const double dropped = mask.eq(0).to(at::kDouble).mean().item<double>();
   EXPECT_NEAR(dropped, 0.1, 1e-3);
   EXPECT_NEAR(mask.mean().item<double>(), 1.0, 1e-3);
-  // Neighbouring rows and columns are independent.
+  // Checks that adjacent rows and columns are independent.
   const auto centred = mask.ne(0).to(at::kDouble) - (1 - dropped);
   const double along =
       (centred.slice(1, 1) * centred.slice(1, 0, -1)).mean().item<double>();

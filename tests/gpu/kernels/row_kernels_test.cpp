@@ -88,7 +88,8 @@ TEST(ResidualKernel, AddsAndDrops) {
   for (const auto type : activation_types()) {
     for (const float rate : {0.0F, 0.1F}) {
       check_residual({300, 768, type, rate});
-      check_residual({77, 100, type, rate});  // No whole vectors.
+      // The width is not a multiple of the vector size.
+      check_residual({77, 100, type, rate});
       check_residual({1, 8, type, rate});
       check_residual({5, 1, type, rate});
       check_residual({0, 64, type, rate});
@@ -178,7 +179,7 @@ TEST(UnpadKernel, PacksRealTokens) {
   check_unpad(draw(512, 128), 65536);
   check_unpad(at::ones({4, 32}, at::kBool), 128);
   check_unpad(at::zeros({4, 32}, at::kBool), 64);
-  check_unpad(at::ones({4, 32}, at::kBool), 64);  // Some do not fit.
+  check_unpad(at::ones({4, 32}, at::kBool), 64);  // Some tokens do not fit.
 }
 
 TEST(TakeRowsKernel, GathersRowsOrWritesZeros) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of short sequences compared with plain ops: the error against fp64
-// may be twice the error of the same ops in the kernel's type. The plain ops
-// run on the CPU, because racecheck cannot handle cuBLAS GEMMs.
+// Compares attention for short sequences with plain operators. The error
+// relative to fp64 may be up to twice the error of the plain operators in the
+// kernel's type. The plain operators run on the CPU, because racecheck does not
+// support cuBLAS GEMMs.
 //
 // Shapes: S sequences, T tokens, N rows, H heads, K channels of a head.
 #include "cuda/kernels/short_attention.h"
@@ -51,7 +52,8 @@ Inputs draw(const Case& c) {
         {static_cast<std::int64_t>(c.lengths.size()), tokens}, on_gpu(c.type));
     in.key_bias[0].slice(0, tokens / 2).fill_(-30000.0);
     if (c.lengths.size() > 1) {
-      in.key_bias[1].fill_(-30000.0);  // Nothing to attend to.
+      // This sequence may not attend to any token.
+      in.key_bias[1].fill_(-30000.0);
     }
   }
   if (c.by_offsets) {
@@ -82,7 +84,8 @@ ShortAttention work_of(const Case& c, const Inputs& in) {
       .qkv = bytes(in.qkv)};
 }
 
-// One sequence in separate ops; `factors_HTT` multiplies the weights.
+// Computes attention for one sequence with separate operators. The weights are
+// multiplied by `factors_HTT`.
 at::Tensor plain_sequence(
     const at::Tensor& rows,
     const Case& c,
@@ -110,7 +113,8 @@ at::Tensor plain_sequence(
 
 struct Outcome {
   at::Tensor out, gradient;
-  at::Tensor sums;  // Column sums over each sequence; only of the kernel.
+  // The column sums over each sequence; set only by the kernel.
+  at::Tensor sums;
 };
 
 Outcome plain(
@@ -194,7 +198,8 @@ void check(
   for (int i = 0; i < 3; ++i) {
     const auto t = parts(reference.gradient, i);
     if (t.norm().item<double>() < 1e-9) {
-      // With one token the weight is 1 for any score.
+      // With one token, the attention weight is always 1, so these gradients
+      // are zero.
       EXPECT_LE(
           parts(result.gradient, i).to(at::kDouble).norm().item<double>(),
           0.05);
@@ -293,7 +298,7 @@ TEST(ShortAttentionKernel, UsesTheSameDropoutMaskInForwardAndBackward) {
     EXPECT_NEAR(kept, 0.75, 5 * std::sqrt(0.75 * 0.25 / count));
     const auto factors = drawn.gt(0.5).to(at::kDouble) / 0.75;
     EXPECT_LE((drawn - factors).abs().max().item<double>(), 2e-3);
-    // Neighbours, heads and sequences have different masks.
+    // Adjacent tokens, heads and sequences have different masks.
     EXPECT_FALSE(at::equal(factors[0][0], factors[0][1]));
     EXPECT_FALSE(at::equal(factors[0][0], factors[1][0]));
     const auto rows = factors[0][0].sum(0);

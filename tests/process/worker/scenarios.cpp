@@ -63,7 +63,8 @@ std::string type_of(const std::exception& error) {
   return "another error";
 }
 
-// Inodes of our memory files that this process has mapped.
+// Returns the inodes of the library's memory files that this process has
+// mapped.
 std::set<std::string> segments() {
   std::ifstream maps("/proc/self/maps");
   std::set<std::string> inodes;
@@ -109,7 +110,7 @@ void mixed(const WorkerOptions& options) {
   mixed_collectives(group, std::stoi(options.argument), 20261115);
 }
 
-// The default generator of each process has another seed.
+// The default generators of the processes have different seeds.
 void random_numbers(const WorkerOptions& options) {
   const Group group = join(options.group);
   at::manual_seed(static_cast<std::uint64_t>(group.rank()) + 1);
@@ -135,7 +136,8 @@ void absent(const WorkerOptions& options) {
   attempt("second", [&] { group.barrier(); });
 }
 
-// All ranks run one collective after the other, and mostly move data.
+// All ranks run one collective after another and spend most of the time moving
+// data.
 void busy(const WorkerOptions& options) {
   const Group group = join(options.group);
   attempt("loop", [&] {
@@ -198,7 +200,7 @@ void different_types(const WorkerOptions& options) {
   check_still_usable(group);
 }
 
-// The classic mistake, through the public API.
+// The classic mistake: only the main process calls a public collective.
 void main_only(const WorkerOptions& options) {
   PartialStateOptions state_options;
   state_options.init_process_group = {
@@ -217,7 +219,7 @@ void main_only(const WorkerOptions& options) {
   attempt("barrier", [&] { state.wait_for_everyone(); });
 }
 
-// Joins three times in a row, through the same store.
+// Joins the run three times, each time through the same store.
 void joins_again(const WorkerOptions& options) {
   for (int i = 0; i < 3; ++i) {
     PartialStateOptions state_options;
@@ -228,7 +230,8 @@ void joins_again(const WorkerOptions& options) {
   }
 }
 
-// Rank 0 may not create files larger than a page, including memory files.
+// Prevents rank 0 from creating files that are larger than a page, including
+// memory files.
 void forbid_segments() {
   if (Environment::of_this_process().get("RANK") == "0") {
     ::signal(SIGXFSZ, SIG_IGN);
@@ -245,8 +248,8 @@ void listen(const WorkerOptions& options) {
   group.barrier();
 }
 
-// On a machine whose hostname resolves to an address outside loopback, with
-// ranks that share no memory, because rank 0 cannot create any.
+// Simulates a machine whose hostname does not resolve to a loopback address,
+// with ranks that share no memory because rank 0 cannot create any.
 void listen_with_outside_hostname(const WorkerOptions& options) {
   std::string address = "192.0.2.1";  // Reserved for documentation.
   ifaddrs* all = nullptr;
@@ -297,7 +300,7 @@ void late_first_rank(const WorkerOptions& options) {
   attempt("join", [&] { reduce_once(join(options.group)); });
 }
 
-// All ranks but 0 join when the test sends a line.
+// All ranks except rank 0 join when the test sends a line.
 void late_others(const WorkerOptions& options) {
   if (Environment::of_this_process().get("RANK") != "0") {
     wait_for_line();
@@ -306,7 +309,7 @@ void late_others(const WorkerOptions& options) {
   attempt("join", [&] { reduce_once(join(options.group)); });
 }
 
-// /dev/shm of a private mount namespace, without a free byte.
+// Fills /dev/shm completely, in a private mount namespace.
 void full_dev_shm(const WorkerOptions& options) {
   if (::unshare(CLONE_NEWNS) != 0 ||
       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
@@ -362,7 +365,8 @@ void logs(const WorkerOptions& /*options*/) {
       {.num_processes = 3});
 }
 
-// Ranks 0, 1 and 2, 3 as if on two machines; the first of each writes a file.
+// Simulates two machines with ranks 0 and 1, and ranks 2 and 3. The first rank
+// of each machine writes a file.
 void two_machines(const WorkerOptions& options) {
   auto variables = Environment::of_this_process().variables();
   const int rank = std::stoi(variables["RANK"]);
@@ -408,7 +412,7 @@ bool run_ip(const std::string& arguments) {
   return std::system(("/usr/sbin/ip " + arguments).c_str()) == 0;
 }
 
-// Two network namespaces, connected by a cable, that share /proc.
+// Two network namespaces that are connected by a virtual cable and share /proc.
 void two_networks(const WorkerOptions& options) {
   const Topology topology = detect_topology(Environment::of_this_process());
   const int rank = topology.process_index;
@@ -439,7 +443,7 @@ void two_networks(const WorkerOptions& options) {
   attempt("reduce", [&] { reduce_once(Group(store, rank, 2, group)); });
 }
 
-// As if the program had been started with `<&-`.
+// Simulates a program that was started with `<&-`.
 void closed_stdin(const WorkerOptions& /*options*/) {
   ::close(STDIN_FILENO);
   const PartialState state;

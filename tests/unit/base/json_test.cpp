@@ -82,7 +82,7 @@ TEST(Json, ErrorsNameLineAndColumn) {
   EXPECT_NE(message_of_parse("\"\xff\"").find("UTF-8"), std::string::npos);
 }
 
-// So that an error can be shown and sent, whatever the text contains.
+// An error must be printable and valid UTF-8, regardless of the text.
 TEST(Json, ErrorsQuoteBadTextAsPrintableText) {
   for (const char* text :
        {"{\"a\": \"\xff\"}", "[1, \xc3(", "{\"\\u001b\":1,\"\\u001b\":2}"}) {
@@ -186,7 +186,8 @@ TEST(Json, RefusesBrokenCbor) {
         (void)Json::from_cbor(std::span(bytes).first(length)), FormatError)
         << length;
   }
-  // An array that promises 2^60 elements must not reserve them.
+  // An array that claims to have 2^60 elements must not cause a large
+  // allocation.
   const std::vector<std::uint8_t> bomb = {0x9b, 0x10, 0, 0, 0, 0, 0, 0, 0, 1};
   EXPECT_THROW((void)Json::from_cbor(bomb), FormatError);
   const std::vector<std::uint8_t> deep(100000, 0x81);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mapped file that becomes shorter while it is used. A sanitizer's handler is
-// removed first: it would end the program in another way.
+// A mapped file that becomes shorter while it is used. Removes a sanitizer's
+// signal handler first, because it would end the program in a different way.
 #include "base/mapped_file.h"
 
 #include <csignal>
@@ -64,7 +64,7 @@ TEST_F(ShrinkingFileDeathTest, IsNamedBeforeTheProgramsOwnHandlerRuns) {
   EXPECT_EXIT(run(), ExitedWithCode(7), message_ + "(.|\n)*own handler");
 }
 
-// The signal comes from `kill`, or from memory that is not a mapped file.
+// The signal is sent by `kill`, or caused by memory that is not a mapped file.
 TEST_F(ShrinkingFileDeathTest, OtherSignalsEndTheProgramAsUsual) {
   const auto run = [&] {
     std::signal(SIGBUS, SIG_DFL);

@@ -208,7 +208,7 @@ TEST(SafetensorsHeader, AcceptsSixtyFourDimensions) {
   EXPECT_EQ(header.tensors.at(0).shape.size(), 64U);
 }
 
-// 20 MB of numbers in a shape.
+// The shape contains 20 MB of numbers.
 TEST(SafetensorsHeader, NeedsLittleMemoryForAShapeThatIsTooLong) {
   const std::string json =
       entry(R"("dtype":"U8","shape":[1)" + dimensions(10'000'000));

@@ -56,8 +56,8 @@ TEST(Staging, CopiesIntoFreshAndIntoReusedMemory) {
   }
 }
 
-// Whether the memory is prepared completely, partly or not at all is a race
-// that must not be visible.
+// The copy races with the preparation of the memory, and the result must not
+// depend on how far the preparation has come.
 TEST(Staging, CopiesIntoMemoryThatIsBeingPrepared) {
   for (int round = 0; round < 20; ++round) {
     Staging staging;

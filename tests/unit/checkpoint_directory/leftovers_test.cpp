@@ -88,7 +88,8 @@ TEST(KilledWriter, LeavesNothingAfterTheNextCleanup) {
   EXPECT_EQ(entries_of(folder.path()), std::set<std::string>{});
 }
 
-// The writer was killed before it created the folder, or after its removal.
+// The writer was killed before it created the folder or after it removed the
+// folder.
 TEST(KilledWriter, LeavesNoLockFile) {
   const TemporaryDirectory folder;
   run_and_kill([&] {
@@ -103,8 +104,8 @@ TEST(KilledWriter, LeavesNoLockFile) {
   EXPECT_EQ(entries_of(folder.path()), std::set<std::string>{});
 }
 
-// For example, the old checkpoint after an exchange: nothing in it was written
-// recently, and it has no lock file of its own.
+// Example: the old checkpoint after two folders were exchanged. Nothing in this
+// folder was written recently, and the folder has no lock file.
 TEST(LiveWriter, KeepsItsFolder) {
   const TemporaryDirectory folder;
   const StagedDirectory alive(folder.path());
@@ -142,7 +143,8 @@ TEST(KilledRemoval, IsCompletedByTheNextCleanup) {
   EXPECT_EQ(entries_of(folder.path()), std::set<std::string>{});
 }
 
-// Its writer may be between the removal of the lock and the rename.
+// The writer of the folder may be between the removal of the lock and the
+// rename.
 TEST(FolderOfVersion01, IsRemovedTenMinutesAfterTheLastChange) {
   const TemporaryDirectory folder;
   const fs::path stale = folder.path() / "checkpoint.tmp-aB12cD";
@@ -204,7 +206,7 @@ TEST(ReplacedCheckpoint, GetsItsNameBackWhenTheNewOneIsMissing) {
   EXPECT_FALSE(fs::exists(old));
 }
 
-// Its writer may be about to rename the new checkpoint.
+// The writer may be about to rename the new checkpoint.
 TEST(ReplacedCheckpoint, StaysWhileAWriterIsActive) {
   const TemporaryDirectory folder;
   const fs::path old = make_replaced(folder.path(), "last", 1);

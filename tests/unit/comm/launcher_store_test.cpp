@@ -61,7 +61,7 @@ TEST_F(LauncherStoreTest, AWaitDoesNotBlockOtherCalls) {
     std::this_thread::yield();
   }
 
-  // The same object, while another thread waits in it.
+  // Uses the same object while another thread waits in it.
   store->set("late", std::string("here"));
 
   EXPECT_EQ(waiting.get(), "here");

@@ -40,7 +40,7 @@ std::vector<T> reduced(
 }
 
 TEST(ReduceRows, AddsFromLeftToRight) {
-  // In any other order the small number survives.
+  // In any other order, the small number would not be lost.
   const std::vector<std::vector<float>> rows = {{1e8F}, {1.0F}, {-1e8F}};
 
   EXPECT_EQ(
@@ -49,7 +49,8 @@ TEST(ReduceRows, AddsFromLeftToRight) {
 }
 
 TEST(ReduceRows, RoundsSixteenBitFloatsOnce) {
-  // bf16 cannot represent 257: adding one by one gives 256, in fp32 258.
+  // bf16 cannot represent 257, so adding 1 twice gives 256. In fp32, the sum is
+  // 258.
   const c10::BFloat16 large = 256.0F;
   const c10::BFloat16 small = 1.0F;
   const std::vector<std::vector<c10::BFloat16>> rows = {

@@ -62,7 +62,7 @@ std::chrono::nanoseconds cpu_time_of_this_thread() {
          std::chrono::nanoseconds(used.tv_nsec);
 }
 
-// A spinning wait would use the whole second.
+// A spinning wait would use a whole second of CPU time.
 TEST(ShmBarrier, WaitsWithoutUsingTheCpu) {
   const auto first = SharedMemory::create(ShmBarrier::bytes(2));
   const auto own_memory = memory_of(*first, 0);

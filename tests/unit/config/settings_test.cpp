@@ -239,7 +239,7 @@ TEST(ConfigFile, RejectsYamlBombsQuickly) {
       load_error(laughs), "c.yaml:5: the file has more than 10000 values");
 }
 
-// 0.9 MB, which would become 4 GB.
+// The file has 0.9 MB, but its aliases expand to 4 GB.
 TEST(ConfigFile, CountsTheBytesOfAliases) {
   std::string text = "a: &a " + std::string(900'000, 'x') + "\nb: [";
   for (int i = 0; i < 5'000; ++i) {

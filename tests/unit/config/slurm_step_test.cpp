@@ -80,7 +80,8 @@ TEST(SlurmStep, HasPortsBelowTheEphemeralOnes) {
   }
 }
 
-// The first port decides whether two jobs usually get out of each other's way.
+// Steps with nearby numbers must rarely have the same first port, so that two
+// jobs do not compete for a port.
 TEST(SlurmStep, HasAnotherFirstPortThanItsNeighbours) {
   std::set<std::uint16_t> first;
   for (std::int64_t job = 100; job < 120; ++job) {

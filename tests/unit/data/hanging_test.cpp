@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datasets that hang: the loop reports the sample and continues.
+// Tests datasets that hang: the loop reports the sample, and the program can
+// continue.
 #include <atomic>
 #include <chrono>
 #include <latch>
@@ -137,7 +138,7 @@ TEST(Hanging, CollateIsReported) {
   gate.open();
 }
 
-// The worker reads sample 5 ahead while the loop is at its first batch.
+// The worker prefetches sample 5 while the loop processes its first batch.
 TEST(Hanging, WorkerDoesNotBlockALoopThatEndsEarly) {
   const HangingDataset dataset;
   DataLoader loader(

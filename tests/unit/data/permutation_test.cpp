@@ -47,14 +47,15 @@ TEST(Permutation, DependsOnSeedAndEpoch) {
   EXPECT_NE(indices, all_of(Permutation(50, {1, 3})));
 }
 
-// Changing the order would break resuming saved runs.
+// A changed order would break resuming from saved runs.
 TEST(Permutation, NeverChanges) {
   EXPECT_EQ(
       all_of(Permutation(10, {42, 0})),
       (std::vector<std::int64_t>{6, 9, 2, 8, 4, 1, 5, 3, 0, 7}));
 }
 
-// Chi-square with 23 degrees of freedom exceeds 49.7 once in a thousand times.
+// Chi-squared with 23 degrees of freedom exceeds 49.7 with a probability of
+// 0.001.
 TEST(Permutation, ProducesEveryOrderOfFourEquallyOften) {
   constexpr int kSeeds = 24'000;
   std::map<std::vector<std::int64_t>, int> counts;
@@ -70,7 +71,8 @@ TEST(Permutation, ProducesEveryOrderOfFourEquallyOften) {
   EXPECT_LT(chi_square, 49.7);
 }
 
-// 63 degrees of freedom: 103.4 once in a thousand times.
+// Chi-squared with 63 degrees of freedom exceeds 103.4 with a probability of
+// 0.001.
 TEST(Permutation, SendsAPositionEverywhereEquallyOften) {
   constexpr int kSize = 6'400;
   std::vector<int> counts(64);

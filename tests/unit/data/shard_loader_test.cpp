@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loaders of several processes, each on its own: what they read, and where they
-// continue.
+// Tests the loaders of several processes without communication: the samples
+// that they read and the position at which they resume.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -59,7 +59,7 @@ TEST(ShardedLoader, ReadsAccordingToTheRules) {
   });
 }
 
-/// Gives access to reading ahead of the loop.
+/// Gives tests access to reading ahead of the loop.
 template <typename Dataset>
 class ReadAheadLoader : public DataLoader<Dataset> {
  public:
@@ -319,7 +319,7 @@ std::vector<std::int64_t> global_order(
   return order;
 }
 
-// Stops at every position with p processes, then resumes with q.
+// Stops at every position with p processes, then resumes with q processes.
 template <typename Make>
 void expect_any_number_of_processes(const Make& make, const std::string& name) {
   constexpr std::size_t kAll = 1000;

@@ -24,7 +24,7 @@ std::ptrdiff_t threads_of_this_process() {
   return std::distance(begin(tasks), end(tasks));
 }
 
-// A thread that was joined may still be listed for a moment.
+// A joined thread may still be listed for a moment.
 bool has_threads(std::ptrdiff_t count) {
   for (int i = 0; i < 1000; ++i) {
     if (threads_of_this_process() == count) {
@@ -263,7 +263,8 @@ TEST(Workers, KeepNoMoreBatchesThanAllowed) {
   for (int epoch = 0; epoch < 10; ++epoch) {
     for (auto& batch : loader) {
       static_cast<void>(batch);
-      // Two prefetched per worker, one being read by each, and this one.
+      // Two prefetched batches per worker, one that each worker is reading, and
+      // the current batch.
       ASSERT_LE(Live::count.load(), 2 * 2 + 2 + 1);
     }
     ASSERT_EQ(Live::count.load(), 0);

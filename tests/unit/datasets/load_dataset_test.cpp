@@ -23,7 +23,7 @@ Dataset load(
     std::string_view text,
     const LoadDatasetOptions& options = {}) {
   const TemporaryDirectory folder;
-  // The memory mapping outlives the file.
+  // The memory mapping remains valid after the file is removed.
   return load_dataset(format, folder.write("f", text), options);
 }
 
@@ -213,7 +213,7 @@ struct BadFile {
   const char* name;
   const char* format;
   std::string_view text;
-  const char* message;  // After the path.
+  const char* message;  // The error text after the path.
   LoadDatasetOptions options = {};
 };
 

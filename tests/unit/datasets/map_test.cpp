@@ -205,7 +205,8 @@ TEST(Map, NeedsNoWritableFolder) {
   EXPECT_EQ(temporary.fingerprint(), cached.fingerprint());
 }
 
-/// A home folder that this process can only read: root becomes another user.
+/// A home folder that this process can only read. If the test runs as root, the
+/// process changes to another user.
 class ReadOnlyHome : public testing::Test {
  protected:
   ReadOnlyHome() {
@@ -366,7 +367,7 @@ TEST(RowFile, ReportsAFolderThatCannotBeWrittenIfTheMemoryIsFull) {
       << message;
 }
 
-// A length of the columns that leaves less than 8 bytes before them.
+// The length of the columns leaves less than 8 bytes in front of the columns.
 TEST(RowFile, RejectsColumnsThatBeginBeforeTheRows) {
   const TemporaryDirectory folder;
   const std::uint64_t rows = 0;

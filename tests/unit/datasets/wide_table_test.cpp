@@ -14,8 +14,8 @@
 namespace transformers {
 namespace {
 
-// With this many columns, an operation whose time grows with the square of the
-// number takes about a minute; all operations below take about a second.
+// With this many columns, an operation with quadratic running time takes about
+// a minute. All operations below together take about a second.
 constexpr int kColumns = 200'000;
 constexpr auto kLimit = std::chrono::seconds(20);
 

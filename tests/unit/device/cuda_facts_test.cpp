@@ -98,7 +98,7 @@ TEST(CudaFacts, ThrowsForAnotherNcclRelease) {
       "NCCL 2.27.5");
 }
 
-// Both functions agree, whatever this machine has.
+// On any machine, `cuda_backend` throws the error that `cuda_problem` returns.
 TEST(DeviceLibrary, ThrowsTheProblemOfTheFacts) {
   const auto problem = cuda_problem(collect_cuda_facts());
   if (problem) {
@@ -110,8 +110,9 @@ TEST(DeviceLibrary, ThrowsTheProblemOfTheFacts) {
   }
 }
 
-// Loads the library without any check. Where LibTorch's CUDA libraries are
-// missing, the error names the first of them; otherwise it loads without a GPU.
+// Loads the library without any check. If LibTorch's CUDA libraries are
+// missing, the error contains the name of the first missing library. Otherwise,
+// the library can be loaded without a GPU.
 TEST(DeviceLibrary, LoadsWithoutAGpuOrNamesTheMissingLibrary) {
 #ifdef ACCELERATE_CUDA_LIBRARY
   try {

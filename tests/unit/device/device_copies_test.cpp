@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When batches are copied to a device, and which stream waits for which.
+// Tests when batches are copied to a device, and which stream waits for which
+// other stream.
 #include "data/device_copies.h"
 
 #include <algorithm>
@@ -146,7 +147,7 @@ TEST_F(DeviceCopiesTest, KeepTensorsThatAreOnTheDevice) {
   EXPECT_THAT(lines, ElementsAre("event of loader", "user waits"));
 }
 
-// A mask that a loader copied carries the number of its tokens.
+// A loader attaches the token counts to the copy of a mask.
 TEST_F(DeviceCopiesTest, CountTheTokensOfMasks) {
   const DeviceCopies copies(kDevice);
   at::Tensor mask = at::ones({2, 5}, at::kLong);
@@ -160,8 +161,8 @@ TEST_F(DeviceCopiesTest, CountTheTokensOfMasks) {
   EXPECT_FALSE(token_counts_of(moved[1]));
 }
 
-// Sample i is a tensor of i + 1 numbers. One worker reads them in order: when
-// it has started sample i, all samples before are ready.
+// Sample i is a tensor of i + 1 numbers. One worker reads the samples in order,
+// so when the worker has started sample i, all earlier samples are ready.
 class CountedReads {
  public:
   std::int64_t size() const { return kSize; }
@@ -195,8 +196,8 @@ struct SharedReads {
   at::Tensor get(std::int64_t index) const { return reads->get(index); }
 };
 
-// The copy of the next batch starts before the program gets this one, and runs
-// while the program uses this one.
+// The copy of the next batch starts before the program gets the current batch,
+// and runs while the program uses the current batch.
 TEST_F(DeviceCopiesTest, StartCopyingTheNextBatchBeforeThisOneIsUsed) {
   const SharedReads dataset;
   DataLoader loader(
@@ -226,12 +227,13 @@ TEST_F(DeviceCopiesTest, StartCopyingTheNextBatchBeforeThisOneIsUsed) {
     }
   }
   EXPECT_EQ(step, CountedReads::kSize);
-  // From the second step on, the workers are ahead.
+  // From the second step on, the workers are ahead of the loop.
   for (std::int64_t k = 1; k + 2 < CountedReads::kSize; ++k) {
     const auto copy =
         std::find(order.begin(), order.end(), str_cat("loader copies ", k + 2));
     const auto use = std::find(order.begin(), order.end(), str_cat("step ", k));
-    // Work on the user's stream in between runs in parallel to the copy.
+    // Work on the user's stream between these events runs in parallel with the
+    // copy.
     const auto taken =
         std::find(order.begin(), order.end(), str_cat("user uses ", k + 2));
     EXPECT_TRUE(copy < use && use < taken) << testing::PrintToString(order);

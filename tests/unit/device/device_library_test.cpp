@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device libraries are accepted. The fixtures differ only in the versions
-// that they export.
+// Tests which device libraries are accepted. The fixtures differ only in the
+// versions that they export.
 #include "device/device_library.h"
 
 #include <stdexcept>

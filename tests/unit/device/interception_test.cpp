@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Not;
 
-/// Remembers the operators.
+/// Records the names of the operators.
 class Record : public Interceptor {
  public:
   void intercept(InterceptedCall& call) override {
@@ -32,8 +32,8 @@ class Record : public Interceptor {
   std::vector<std::string> names;
 };
 
-/// Gives operators a value in place of the tensor's own, as a tensor that is
-/// gathered on use does.
+/// Passes operators a value in place of the tensor's value, as a sharded tensor
+/// that is gathered on use would.
 class Supply : public Interceptor {
  public:
   explicit Supply(at::Tensor value) : value_(std::move(value)) {}

@@ -43,7 +43,8 @@ TEST(OutOfMemory, ErrorStatesRequestedFreeAndPeakMemory) {
       "3.50 GiB of 140.00 GiB free, peak use by tensors 136.00 GiB");
 }
 
-// LibTorch reports this with the exception class of all other errors.
+// For CPU memory, LibTorch throws the same exception class as for all other
+// errors.
 TEST(OutOfMemory, IsRecognizedOnTheCpu) {
   const std::string text = message_of<OutOfMemoryError>([] {
     with_memory_errors(c10::Device(c10::kCPU), [] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is captured when, with a fake device that replays on the CPU. The tests
-// of `StepRecorderContract` hold for every client of the recorder.
+// Tests which calls are captured, with a fake device that replays graphs on the
+// CPU. The tests in `StepRecorderContract` run with every client of the
+// recorder.
 #include "device/step_recorder.h"
 
 #include <string>
@@ -61,7 +62,8 @@ class WholeStep : public RecorderClient {
   at::Tensor weight_;
 };
 
-// The squared sum of relu(x · w), and its rows; counts the eager function.
+// A function that returns the squared sum of relu(x · w) and its rows. Counts
+// the eager calls.
 class RecordedFunction {
  public:
   explicit RecordedFunction(
@@ -284,7 +286,7 @@ TEST_P(StepRecorderContract, RunsEagerlyWithADisabledPolicy) {
   EXPECT_EQ(function.recorder().why_not(), "there are 2 processes");
 }
 
-// One recorder inside another would capture the same kernels twice.
+// A recorder inside another recorder would capture the same kernels twice.
 TEST_P(StepRecorderContract, RunsEagerlyInsideACaptureAndAnotherRecorder) {
   RecordedFunction function(GetParam());
   for (int i = 0; i < 3; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counts that travel with a mask.
+// Tests the token counts that are attached to a mask.
 #include "device/token_counts.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(TokenCounts, AreKnownUntilTheTensorChanges) {
   EXPECT_EQ(token_counts_of(mask)->real, 4);
 }
 
-// A copy may get other values, and a view shows only some of them.
+// A copy may get different values, and a view contains only some of the values.
 TEST(TokenCounts, DoNotReachCopiesAndViews) {
   at::Tensor mask = two_rows();
   attach_token_counts(mask, {.real = 3});
@@ -78,7 +78,7 @@ TEST(TokenCounts, DoNotReachCopiesAndViews) {
   EXPECT_FALSE(token_counts_of(other));
 }
 
-// The tensor then has the memory of another one.
+// After `set_data`, the tensor has the memory of another tensor.
 TEST(TokenCounts, AreUnknownAfterSetData) {
   at::Tensor mask = two_rows();
   attach_token_counts(mask, {.real = 3});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names, URLs, options and file lists of a download, without a server.
+// Tests the names, URLs, options and file lists of downloads without a server.
 #include <map>
 #include <string>
 #include <vector>

@@ -89,7 +89,8 @@ TEST_F(SlowCompiler, LeavesCompletionEmpty) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
-// A compiler that lists the files it was given, as another user would see them.
+// Uses a fake compiler that lists its input files as another user would see
+// them.
 TEST(Completion, KeepsTheCellsPrivate) {
   const TemporaryDirectory folder;
   const auto compiler = folder.write(

@@ -28,7 +28,8 @@ TEST(JupyterMessage, RoundTrips) {
   EXPECT_EQ(copy->content.at("code").as_string(), "1");
 }
 
-// HMAC-SHA256 with the key `key`, computed with Python's hmac.
+// The expected signature is HMAC-SHA256 with the key `key`, computed with
+// Python's hmac module.
 TEST(JupyterMessage, IsSignedLikeJupyter) {
   Message message;
   message.header = Json::object({{"msg_type", "x"}});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client that sends what a kernel must not accept.
+// Tests with a client that sends messages that a kernel must not accept.
 #include "jupyter/sockets.h"
 
 #include <array>
@@ -92,7 +92,7 @@ TEST_F(SocketsTest, DropsAMessageThatIsRepeated) {
   EXPECT_EQ(accepted_until("last"), (Types{"repeated", "last"}));
 }
 
-// The signature would be correct.
+// The frame is rejected although its signature is correct.
 TEST_F(SocketsTest, DoesNotReadAFrameThatIsTooLarge) {
   Message large;
   large.header = make_header("large", "session");

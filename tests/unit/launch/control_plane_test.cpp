@@ -87,7 +87,7 @@ class Job {
   std::vector<std::unique_ptr<ControlPlane>> machines_;
 };
 
-// How the first worker of a machine connects.
+// Returns the options with which the first worker of a machine connects.
 StoreClientOptions worker_of(const Generation& generation) {
   StoreClientOptions options;
   options.endpoint = parse_endpoint(generation.store);
@@ -294,7 +294,8 @@ TEST(MainMachine, StopsWaitingWhenItIsCancelled) {
   }
 }
 
-// The machines of a step on two nodes, which are both this machine.
+// The machines of a Slurm step on two nodes, both of which are simulated on
+// this machine.
 class Step {
  public:
   Step(const char* job, const char* step, const char* port = "") {
@@ -360,13 +361,13 @@ TEST(SlurmStepMachines, UseTheNextPortIfTheFirstOneIsTaken) {
   EXPECT_EQ(generations[0].main_port, generations[1].main_port);
 }
 
-// Two steps at once, on the same ports.
+// Two steps run at the same time on the same ports.
 TEST(SlurmStepMachines, JoinOnlyTheirOwnStep) {
   Step step("4711", "1");
   StoreServerOptions options;
   options.secret = "a secret of this test";
   options.endpoints = {{false, "127.0.0.1", step.ports()[0]}};
-  // Machine 0 of another step listens on the first port of this one.
+  // Machine 0 of another step listens on the first port of this step.
   LaunchPlan strange;
   strange.settings.apply_flag(*find_setting("num_machines"), "2", "");
   strange.settings.apply_flag(*find_setting("num_processes"), "2", "");

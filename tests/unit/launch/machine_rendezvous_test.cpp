@@ -120,7 +120,7 @@ TEST(FailureJson, IsReadBackUnchanged) {
   EXPECT_EQ(failure_to_json(parsed), failure_to_json(failure));
 }
 
-// The names are parts of lines; a name must not begin a line of its own.
+// The names are part of a line of text and must not begin a new line.
 TEST(FailureJson, EscapesTheNamesFromAnotherMachine) {
   Failure failure;
   failure.hostname = "a\nerror: \x1b[2J";

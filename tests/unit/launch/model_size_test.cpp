@@ -58,8 +58,8 @@ TEST(ModelSize, MatchesPublishedModels) {
       494032768);
 }
 
-// The published numbers of parameters of these models, or those of the Python
-// classes.
+// The published numbers of parameters of these models, or the numbers of the
+// Python classes.
 TEST(ModelSize, CountsTheHeadThatArchitecturesNames) {
   const auto bert = [](const std::string& more) {
     return parameters_of((R"({"model_type": "bert", "hidden_size": 768,

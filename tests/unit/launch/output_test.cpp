@@ -135,8 +135,8 @@ TEST_F(OutputTest, PrintsAnnouncementsOnTheirOwnLine) {
   EXPECT_EQ(written(), "half\nnote\nhalf\n");
 }
 
-// An announcement may contain text from another machine. What a worker prints
-// is the user's own choice.
+// An announcement may contain text from another machine. The output of a worker
+// is not escaped, because the user controls it.
 TEST_F(OutputTest, EscapesAnnouncementsButNotTheOutputOfWorkers) {
   start_with_files(2);
 
@@ -189,7 +189,7 @@ TEST_F(OutputTest, KeepsAProgressBarAtTheBottomOfATerminal) {
   }
   ::close(controller);
 
-  // "\r\x1b[K" clears the bar; then come the line and the bar again.
+  // "\r\x1b[K" clears the bar. The line and the bar follow.
   EXPECT_EQ(
       shown,
       "\r10%\r\x1b[K\r\x1b[K[0] 10%\r\x1b[K[1] hello\n[0] 10%\r\x1b[K[0] 20%"

@@ -145,7 +145,7 @@ TEST(WorkerVariables, FollowTorchrun) {
   EXPECT_EQ(variables.count("GLOO_SOCKET_IFNAME"), 0U) << "two machines";
 }
 
-// Machine 0 assigned another rank than the settings of this machine name.
+// Machine 0 assigned a rank that differs from the settings of this machine.
 TEST(WorkerCommands, UseTheMachineRankOfTheGeneration) {
   const Hardware hardware = make_hardware(0, 4);
   LaunchPlan plan = plan_for(
@@ -350,7 +350,7 @@ TEST(Slurm, AStepOnOneNodeIsOneMachine) {
   EXPECT_FALSE(settings.has("main_process_ip"));
 }
 
-// One such step per node, numbered by the user.
+// The user starts one such step per node and sets the machine ranks.
 TEST(Slurm, AStepOnOneNodeKeepsTheMachinesOfTheUser) {
   Variables variables = two_nodes();
   variables["SLURM_STEP_NUM_NODES"] = "1";
@@ -425,7 +425,8 @@ TEST(Slurm, EveryNodeHasOneLauncher) {
   variables["SLURM_STEP_NUM_TASKS"] = "4";
   const std::string text = launch_error(variables);
 
-  // The same on the launchers that would be the only one of their node.
+  // The result is the same for launchers that are the only launcher on their
+  // node.
   EXPECT_EQ(
       text,
       "`srun` started 4 launchers on 2 nodes, but each node needs only one, "
@@ -446,7 +447,7 @@ TEST(Slurm, ABatchScriptOnSeveralNodesNeedsSrun) {
       launch_error(batch),
       "this Slurm job has 2 nodes, but `srun` did not start this launcher, so "
       "it runs on only one of them");
-  // The user starts the other machines in another way.
+  // The user starts the other machines without Slurm.
   Settings numbered;
   numbered.apply_flag(*find_setting("num_machines"), "2", "--num_machines");
   check_slurm_launch(numbered, Environment(batch));

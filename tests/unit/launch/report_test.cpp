@@ -51,7 +51,7 @@ TEST(FailureReport, ShowsTheFirstFailingRankAndHints) {
           "full output of rank 3: runs/x/rank_3.*.log"}));
 }
 
-// The C++ runtime has also printed it.
+// The C++ runtime has also printed the exception.
 TEST(FailureReport, ShowsAnUncaughtExceptionOnce) {
   Failure failure = example();
   failure.exception = "accelerate::IoError: the disk is full";

@@ -85,8 +85,8 @@ TEST_F(JobSecretFile, MustBelongToTheUser) {
           "user 0");
 }
 
-// A file that is checked before it is opened could be replaced in between. The
-// file here is a FIFO without a writer, for which the launcher must not wait.
+// If a file were checked before it is opened, it could be replaced in between.
+// This test uses a FIFO without a writer, for which the launcher must not wait.
 TEST_F(JobSecretFile, IsCheckedAfterItIsOpened) {
   fs::create_directories(path().parent_path());
   ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);

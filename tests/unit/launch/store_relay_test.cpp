@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An attacker between a client and the launcher's store, who does not know the
-// secret.
+// Simulates an attacker without the secret between a client and the launcher's
+// store.
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -62,7 +62,8 @@ class Relay {
     }
   }
 
-  // Forwards what arrives next. False: either side has closed.
+  // Forwards the next bytes. Returns false if either side has closed the
+  // connection.
   bool forward(int client, int store) {
     pollfd entries[] = {{client, POLLIN, 0}, {store, POLLIN, 0}};
     if (::poll(entries, 2, static_cast<int>(kLimit.count())) <= 0) {
@@ -123,14 +124,14 @@ class StoreRelayTest : public testing::Test {
     return "no error";
   }
 
-  // The value of a key, as a client without an attacker sees it.
+  // Returns the value of a key, read by a client without an attacker.
   std::string value(const std::string& key) const {
     StoreClient direct(options(server_.endpoint(0)));
     return direct.check({key}) ? direct.get(key, kLimit) : "not set";
   }
 
   StoreServer server_;
-  std::string kept_;  // By a change; outlives the relay.
+  std::string kept_;  // Stored by a change function; outlives the relay.
   Relay relay_;
   std::unique_ptr<StoreClient> client_;
 };
@@ -202,7 +203,8 @@ TEST_F(StoreRelayTest, CannotRepeatARequest) {
   relay_.change_requests(
       [](const std::string& bytes) { return bytes + bytes; });
 
-  // The first copy is answered or not, depending on when the second arrives.
+  // The first copy may or may not be answered, depending on when the second
+  // copy arrives.
   (void)error_of([&] { client_->append("k", "once "); });
 
   EXPECT_EQ(value("k"), "once ");

@@ -249,7 +249,7 @@ TEST_F(StoreServerTest, TellsTheClientItsRun) {
   EXPECT_EQ(client.options().run_id, "run 1");
 }
 
-// Another run may have the same secret, and later the same port.
+// Another run may use the same secret and, later, the same port.
 TEST_F(StoreServerTest, RefusesAClientOfAnotherRun) {
   auto other = options(0);
   other.run_id = "run 2";
@@ -361,7 +361,7 @@ TEST_F(StoreServerTest, LimitsUnauthenticatedConnections) {
   ASSERT_FALSE(receive_all(clients.back().get(), &byte, 1, kLong));
   EXPECT_LE(open_files(), before + 50 + 4);
 
-  // This client tries again until the others have timed out.
+  // This client tries again until the other connections have timed out.
   StoreClientOptions remote = options(0);
   remote.endpoint = server_.endpoint(1);
   StoreClient client(remote);
@@ -369,7 +369,8 @@ TEST_F(StoreServerTest, LimitsUnauthenticatedConnections) {
   EXPECT_EQ(client.count(), 0);
 }
 
-// A server that can make room only by eviction.
+// A server with a low connection limit. Its timeouts are long, so it closes a
+// connection only to make room for another connection.
 class CrowdedStore : public testing::Test {
  protected:
   CrowdedStore()
@@ -381,7 +382,7 @@ class CrowdedStore : public testing::Test {
             .max_unauthenticated = 4,
         }) {}
 
-  // A connection from a loopback address, which says nothing.
+  // Opens a connection from a loopback address that sends nothing.
   UniqueFd idle(const std::string& address) const {
     UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in from{};
@@ -466,7 +467,7 @@ TEST_F(CrowdedStore, LimitsTheConnectionsOfOneAddress) {
   EXPECT_TRUE(is_open(second));
 }
 
-// More than the server admits at once.
+// Starts more workers than the server admits at the same time.
 TEST_F(CrowdedStore, AdmitsAllWorkersThatStartTogether) {
   std::vector<std::future<std::int64_t>> workers;
   for (int i = 0; i < 40; ++i) {

@@ -22,7 +22,7 @@
 namespace accelerate {
 namespace {
 
-// Both sides compute with doubles, in a different order.
+// Both libraries compute with doubles, but in a different order.
 constexpr double kRounding = 1e-12;
 
 const Json& golden() {

@@ -231,8 +231,8 @@ TEST(ReduceLROnPlateau, ReducesAfterItsPatience) {
     scheduler.step(metric);
     rates.push_back(rate_of(optimizer));
   }
-  // Two bad calls reduce the rate, one is the cooldown, two more reduce it
-  // again.
+  // Two bad calls reduce the rate, one call is the cooldown, and two more bad
+  // calls reduce the rate again.
   EXPECT_EQ(rates, (Rates{1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25}));
   EXPECT_EQ(scheduler.best(), 0.9);
 }

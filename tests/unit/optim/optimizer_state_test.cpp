@@ -67,7 +67,8 @@ void train_steps(
   }
 }
 
-// As after saving and loading a file: new tensor objects, JSON via text.
+// Returns the state as it would be after saving and loading a file: with new
+// tensors, and JSON converted to text and back.
 OptimizerState through_a_file(const OptimizerState& state) {
   OptimizerState result;
   for (const auto& [name, tensor] : state.tensors) {
@@ -228,7 +229,7 @@ TEST(OptimizerState, RejectsTheStateOfADifferentOptimizer) {
       "the saved state belongs to the optimizer `AdamW`, not to `SGD`");
 }
 
-/// An optimizer that stores its state in its own way.
+/// An optimizer that saves its state with its own functions.
 class CustomState : public torch::optim::SGD, public StatefulOptimizer {
  public:
   using SGD::SGD;

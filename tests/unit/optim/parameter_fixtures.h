@@ -25,8 +25,8 @@ inline Tensors make_parameters(at::ScalarType type = at::kFloat) {
   add(at::randn({}, generator));
   add(at::randn({4, 6}, generator).t());  // Dense, but not row-major.
   add(at::randn({0, 3}, generator));
-  add(at::randn(
-      {2, 1030}, generator));  // More elements than a vector register.
+  // More elements than a vector register.
+  add(at::randn({2, 1030}, generator));
   return parameters;
 }
 

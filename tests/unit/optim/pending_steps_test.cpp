@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules while only the device knows which steps were skipped.
+// Tests schedules while the CPU does not yet know which steps were skipped.
 #include "optim/pending_steps.h"
 
 #include <gmock/gmock.h>
@@ -35,8 +35,8 @@ double lr_at(std::int64_t position) {
   return 1.0 / static_cast<double>(1 + position);
 }
 
-// All gradients are 1, so each step subtracts the learning rate. The device is
-// the CPU here.
+// All gradients are 1, so each step subtracts the learning rate. The CPU takes
+// the place of the device.
 class PendingStepsTest : public testing::Test {
  protected:
   PendingStepsTest() {

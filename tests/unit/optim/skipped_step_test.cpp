@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step without gradients, or one that overflowed, changes no bit of the
-// parameters and the optimizer state.
+// A step without gradients, or a step that overflowed, must not change any bit
+// of the parameters or the optimizer state.
 #include <functional>
 #include <limits>
 #include <memory>
@@ -153,8 +153,8 @@ TEST_P(OverflowedStep, ChangesNothing) {
   expect_same(before, snapshot(parameters, *optimizer));
 }
 
-// A first step that overflows may create state, but it must equal the state
-// that the next step would have created.
+// A first step that overflows may create state, but the state must equal the
+// state that the next step would have created.
 TEST_P(OverflowedStep, LeavesNoTraceInTheFirstStep) {
   Tensors skipped = make_parameters();
   Tensors plain = make_parameters();

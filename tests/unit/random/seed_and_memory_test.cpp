@@ -138,7 +138,8 @@ TEST(IsOutOfMemory, RecognizesOutOfMemoryErrors) {
   }));
   EXPECT_TRUE(
       out_of_memory([] { TORCH_CHECK_WITH(OutOfMemoryError, false, "x"); }));
-  // More than any machine has: LibTorch's own error.
+  // More memory than any machine has, so LibTorch throws its out-of-memory
+  // error.
   EXPECT_TRUE(
       out_of_memory([] { at::empty({std::int64_t{1} << 55}, at::kByte); }));
   EXPECT_FALSE(out_of_memory([] { throw std::runtime_error("memory"); }));

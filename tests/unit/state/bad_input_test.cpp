@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes an invalid value for every public option, and checks the type of the
-// error and that its text has the value and the valid choices.
+// Passes an invalid value for every public option. Checks the type of the
+// error, and that its text contains the value and the valid choices.
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ std::function<void()> state_with(const InitProcessGroupKwargs& kwargs) {
 
 using std::chrono::milliseconds;
 
-// As `ip link` lists them.
+// Returns the network interfaces that `ip link` lists.
 std::string all_interfaces() {
   return join(network_interfaces(), ", ");
 }

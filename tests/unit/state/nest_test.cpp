@@ -10,7 +10,7 @@
 #include "accelerate/operations.h"
 #include "support/message_of.h"
 
-// In a user's namespace: argument-dependent lookup finds the hook there.
+// A type in a user's namespace, where argument-dependent lookup finds the hook.
 namespace user {
 
 struct Batch {
@@ -34,7 +34,7 @@ at::Tensor number(double value) {
   return at::full({2}, value);
 }
 
-// The first element of each tensor.
+// Returns the first element of each tensor.
 template <typename Nest>
 std::vector<double> firsts(const Nest& nest) {
   std::vector<double> values;

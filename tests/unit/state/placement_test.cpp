@@ -35,7 +35,7 @@ TEST(Placement, RejectsMoreProcessesThanGpus) {
       "GPU");
 }
 
-// As with a driver but an empty CUDA_VISIBLE_DEVICES.
+// Simulates a driver with an empty CUDA_VISIBLE_DEVICES.
 TEST(Placement, ThrowsWhenNoGpuIsVisibleEvenWithSharing) {
   for (const bool allow_sharing : {false, true}) {
     EXPECT_EQ(

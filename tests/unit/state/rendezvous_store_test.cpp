@@ -68,8 +68,8 @@ TEST(OpenStore, ConnectsToATcpAddress) {
   const auto server = open_store(one_of_two(0), method, milliseconds(5000));
   const auto client = open_store(one_of_two(1), method, milliseconds(5000));
 
-  // The second store of a process is a second join with keys of its own; both
-  // connect to the same server.
+  // The second store that a process opens has separate keys, although both
+  // stores connect to the same server.
   server->set("key", "value");
   EXPECT_EQ(server->get_to_str("key"), "value");
   EXPECT_FALSE(client->check({"key"}));
@@ -154,7 +154,8 @@ TEST(ListenOnLoopback, ReportsAPortInUse) {
   ::close(listener);
 }
 
-// A process on one of two nodes, which are both this machine.
+// Returns the topology of a process on one of two nodes, both of which are
+// simulated on this machine.
 Topology in_step(std::int64_t step, int node, int rank) {
   Topology topology;
   topology.launcher = Launcher::slurm;

@@ -15,7 +15,8 @@ Topology detect(const Variables& variables) {
   return detect_topology(Environment(variables));
 }
 
-// Process 3 of 4: the second of two on the second of two nodes.
+// The last of four processes: the second of two processes on the second of two
+// nodes.
 const Variables kTorchrun = {
     {"RANK", "3"},
     {"WORLD_SIZE", "4"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error messages for folders whose files do not fit together, or whose
+// Error messages for folders whose files contradict each other, or whose
 // tokenizer class is not supported.
 #include <filesystem>
 #include <map>

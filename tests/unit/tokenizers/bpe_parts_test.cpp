@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A BPE model gives the same tokens for a text and for the parts of it that no
-// merge joins.
+// A BPE model must return the same tokens for a whole text as for its parts,
+// between which no merge is possible.
 #include <random>
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ Bpe random_bpe(
     BpeOptions options = {}) {
   Vocabulary vocabulary;
   std::uint32_t next_id = 0;
-  std::vector<std::string> merged;  // What merges may join.
+  std::vector<std::string> merged;  // The tokens that merges may join.
   for (const std::string& symbol : symbols) {
     if (vocabulary.add(symbol, next_id)) {
       merged.push_back(symbol);
@@ -78,7 +78,7 @@ TEST(BpeParts, HaveTheTokensOfTheWholeText) {
   const std::vector<std::string> known = {
       "a", "b", "c", "d", "e", "é", "ß", "中", "▁", "😀", "?"};
   auto all = known;
-  all.insert(all.end(), {"x", "文", "\u0301"});  // Unknown.
+  all.insert(all.end(), {"x", "文", "\u0301"});  // Unknown characters.
   std::mt19937 random(1);
   std::size_t parts = 0;
   for (int round = 0; round < 60; ++round) {
@@ -90,7 +90,8 @@ TEST(BpeParts, HaveTheTokensOfTheWholeText) {
       parts += compare_parts(model, random_word(random, all));
     }
   }
-  EXPECT_GT(parts, 20'000u);  // Otherwise there is nothing to test.
+  // With fewer parts, the test would not be meaningful.
+  EXPECT_GT(parts, 20'000u);
 }
 
 TEST(BpeParts, HaveTheTokensOfTheWholeTextWithByteFallback) {
@@ -118,7 +119,7 @@ TEST(BpeParts, HaveTheTokensOfTheWholeTextWithRawBytes) {
   }
   const std::vector<std::string> characters = {
       "a", " ", "é", "è", "中", "丰", "乭", "😀", "😁"};
-  // Only bytes of these characters merge.
+  // Only bytes of these characters can be merged.
   std::vector<std::string> symbols;
   for (const std::string& character : characters) {
     for (const char byte : character) {

@@ -51,7 +51,7 @@ void write_folder(
   }
 }
 
-// The description without its large parts, as in the golden file.
+// Returns the description without its large parts, as in the golden file.
 Json shortened(const Json& value) {
   if (value.is_array()) {
     Json::Array parts;
@@ -128,7 +128,7 @@ Json encode_rows(const Tokenizer& tokenizer, const std::string& kind) {
   return rows;
 }
 
-// Objects are compared without regard to the order of their members.
+// Sorts the members of objects, because their order is not compared.
 Json sorted(const Json& value) {
   if (value.is_array()) {
     Json::Array parts;
@@ -253,7 +253,8 @@ TEST_P(TokenizerClasses, EncodesAndDecodesAsPython) {
     }
     EXPECT_EQ(text_of(encoded), text_of(rows)) << kind;
   }
-  // A string is not the same as `false`: `max_length` does not truncate.
+  // The string is not treated as `false`, and `max_length` alone does not
+  // truncate.
   const auto size =
       tokenizer(
           texts[0].as_string(), {.padding = "do_not_pad", .max_length = 4})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of 1 MB without a space: digests of ids and offsets, compared with
-// those of Hugging Face `tokenizers` (tests/parity/make_long_texts.py).
+// Texts of 1 MB without a space: digests of ids and offsets, compared with the
+// digests from Hugging Face `tokenizers` (tests/parity/make_long_texts.py).
 #include <array>
 #include <string>
 #include <vector>

@@ -16,7 +16,8 @@
 #include "tokenizers/pre_tokenizers/pre_tokenizer.h"
 #include "tokenizers/pre_tokenizers/scanners.h"
 
-// <oniguruma.h> and the <regex.h> of GoogleTest exclude each other.
+// Declared here, because <oniguruma.h> and the <regex.h> that GoogleTest
+// includes cannot be included together.
 extern "C" const char* onig_version();
 
 namespace transformers::tokenizers {

@@ -195,7 +195,7 @@ TEST(Tokenizer, AcceptsAnEmptyCharacterMap) {
   EXPECT_EQ(tokenizer.encode("b"), std::vector<std::int64_t>{1});
 }
 
-// Python finds one of them at random.
+// Python returns one of the two tokens at random.
 TEST(Tokenizer, FindsTheSmallerIdOfTokensWithTheSameNormalizedText) {
   const std::string model =
       R"({"type":"WordLevel","unk_token":"a","vocab":{"a":0,"b":1,"foo":2}})";

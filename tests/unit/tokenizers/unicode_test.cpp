@@ -210,7 +210,8 @@ Json golden_properties() {
       ACCELERATE_GOLDEN "/tokenizers/unicode_properties.json", 1 << 20));
 }
 
-// The ranges of a property, without the surrogates, which no text has.
+// Returns the ranges of a property without surrogates, which cannot occur in a
+// text.
 std::string property_text(int property) {
   std::string text;
   const auto append = [&](std::uint32_t first, std::uint32_t last) {

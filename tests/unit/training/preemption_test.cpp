@@ -10,7 +10,7 @@ namespace accelerate {
 namespace {
 
 // Runs in a child process: exits with 0 if the process survives `count` signals
-// and knows about them.
+// and has recorded them.
 [[noreturn]] void raise_in_child(
     const char* grace_period, int signal, int count) {
   ::setenv("ACCELERATE_GRACE_PERIOD", grace_period, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step uses only the interface of a strategy.
+// Tests training steps with a strategy that implements only the interface.
 #include "training/training_step.h"
 
 #include <stdexcept>
@@ -34,7 +34,7 @@ const char* text_of(Sync sync) {
   return "";
 }
 
-/// Lists the calls that it gets.
+/// A strategy that records the calls to it.
 class ListingStrategy : public Strategy {
  public:
   void replicate(
@@ -171,8 +171,8 @@ TEST(TrainingStep, TellsTheStrategyThatABackwardPassFailed) {
   EXPECT_EQ(run.training.updates(), 0);
 }
 
-// A parameter that was frozen since `prepare` needs no path; another one keeps
-// its accumulated gradient.
+// A parameter that was frozen after `prepare` needs no gradient path; other
+// parameters keep their accumulated gradients.
 TEST(TrainingStep, FollowsParametersThatAreFrozen) {
   ListedRun run(/*accumulation_steps=*/2);
   const at::Tensor other = at::ones({2}).requires_grad_();

@@ -119,7 +119,7 @@ TEST(BatchChecks, TextFitsThePositions) {
         "a row of the batch has 21 tokens, but the model has positions for at "
         "most 20");
   }
-  // Positions start at 2, after the id of the padding.
+  // Positions start at 2, which is the padding id plus one.
   EXPECT_EQ(
       long_error(small_roberta(), 19),
       "a row of the batch has 19 tokens, but the model has positions for at "
@@ -211,7 +211,8 @@ TEST(BatchChecks, ShapesFitTheBatch) {
   }
 }
 
-// One row of types, positions or mask for all rows of the batch.
+// A single row of types, positions or mask values applies to all rows of the
+// batch.
 TEST(BatchChecks, OneRowServesAllRows) {
   for (const Config& config : all_configs()) {
     SCOPED_TRACE(config.model_type());
@@ -313,7 +314,8 @@ TEST(BatchChecks, RegressionLabelsAreRealNumbers) {
   EXPECT_EQ(
       row_error(regression, at::ones({2}, at::kLong)),
       "`labels` has type Long, but it must contain floating-point numbers");
-  // LibTorch would compare each row with the labels of all rows.
+  // Without the check, LibTorch would compare each row with the labels of all
+  // rows.
   EXPECT_EQ(
       row_error(with_labels(tiny_bert(), 2, "regression"), at::ones({2})),
       "`labels` has shape [2], but for this batch it must have shape [2, 2]");
@@ -382,7 +384,7 @@ TEST(BatchChecks, AnswersAreOneTokenPerRow) {
       "shape [2]");
 }
 
-// The data loader knows the values of a batch on a GPU.
+// The data loader attaches the range of the values to a batch on a GPU.
 TEST(BatchChecks, UseTheKnownRangeOfABatchOnADevice) {
   const auto meta = at::TensorOptions(at::kLong).device(at::kMeta);
   ModelInputs inputs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When models use fused blocks: as their policy says, whatever the thread's
-// autocast state. The blocks of the fake device count their calls.
+// Tests when models use fused blocks: the model's policy decides, regardless of
+// the thread's autocast state. The blocks of the fake device count their calls.
 #include <map>
 
 #include <gmock/gmock.h>

@@ -167,7 +167,8 @@ INSTANTIATE_TEST_SUITE_P(
             "config.json: rope_parameters: unknown key `swing`"}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// As in Python, the model's own code is not needed then.
+// As in Python, the code in the folder is not needed if the model type is
+// known.
 TEST(Configuration, KeepsTheCodeOfAKnownModelType) {
   const Config config =
       parse(R"({"model_type": "bert", "auto_map": {"AutoModel": "x.Y"}})");
@@ -210,7 +211,7 @@ TEST(Configuration, MakesTheModelInItsType) {
   }
 }
 
-// A config from outside may ask for more memory than there is.
+// An untrusted config may require more memory than the machine has.
 TEST(Configuration, AModelThatCannotFitIsRefusedBeforeItIsMade) {
   const auto message = [](const Config& config) {
     return message_of<accelerate::OutOfMemoryError>(

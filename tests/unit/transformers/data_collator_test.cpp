@@ -113,8 +113,9 @@ TensorMap collate(const Json& example) {
   if (name == "causal") {
     return DataCollatorForLanguageModeling(tokens, {.mlm = false})(rows);
   }
-  // The Python collator seeds its generator once, ours for each batch. This
-  // compares `mask_tokens` with a generator of the same seed.
+  // The Python collator seeds its generator once, and this library's collator
+  // seeds it for each batch. Therefore, the test calls `mask_tokens` with a
+  // generator that has the seed of the Python generator.
   LanguageModelingOptions masking;
   read_option(options, "mlm_probability", masking.mlm_probability);
   read_option(options, "mask_replace_prob", masking.mask_replace_prob);

@@ -34,8 +34,8 @@ void PrintTo(const GoldenCase& golden_case, std::ostream* out) {
   *out << golden_case.name;
 }
 
-/// The golden files of the source tree, or those that tests/parity/run.sh has
-/// made again.
+/// Returns the folder of the golden files in the source tree, or of the files
+/// that tests/parity/run.sh has written.
 std::string golden_folder() {
   const char* variable = std::getenv("ACCELERATE_GOLDEN");
   return std::string(variable != nullptr ? variable : ACCELERATE_GOLDEN) +
@@ -169,7 +169,7 @@ void expect_close(
 
 /// Masks parameters whose update is only rounding noise. The gradient of a bias
 /// before a softmax (of the keys, of an answer's logits) is 0 except for
-/// rounding, and AdamW normalises it to an arbitrary step.
+/// rounding, and AdamW normalizes it to an arbitrary step.
 at::Tensor has_direction(const TensorMap& golden, const std::string& name) {
   const auto found = golden.find("grad." + name);
   if (found == golden.end() || found->second.dim() > 1) {

@@ -32,8 +32,8 @@ TEST(PaddedLength, GrowsInStepsOfAnEighthToAQuarter) {
            LengthCase{129, 512, 160},
            LengthCase{300, 512, 320},
            LengthCase{512, 512, 512},
-           // Never more than the model's positions, and never less than the
-           // number of tokens.
+           // The length is never greater than the number of the model's
+           // positions, and never less than the number of tokens.
            LengthCase{97, 100, 97},
            LengthCase{90, 100, 96},
            LengthCase{5, 4, 5},
@@ -79,7 +79,7 @@ TEST(Padded, MasksTheAddedTokens) {
   EXPECT_TRUE(longer.labels.is_same(inputs.labels));
 }
 
-// Regression of the labels on the masked sum of the ids.
+// A model that predicts the labels from the masked sum of the ids.
 struct SmallModel : torch::nn::Module {
   SmallModel() {
     inner = register_module("inner", torch::nn::Linear(1, 1));
@@ -160,7 +160,7 @@ TEST_F(ModelRecorderTest, DoesNotPadWithoutAMask) {
   EXPECT_EQ(recorder.num_graphs(), 4);
 }
 
-// The last bits of a sum depend on its length.
+// Padding would change the last bits of sums.
 TEST_F(ModelRecorderTest, DoesNotPadInDeterministicMode) {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
   for (int i = 0; i < 3; ++i) {

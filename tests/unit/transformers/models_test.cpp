@@ -39,9 +39,10 @@ TEST(Models, InitialiseWeightsLikeHuggingFace) {
   }
 }
 
-// Norms are 1, biases and the embedding of the padding are 0, all other weights
-// are normally distributed with the config's standard deviation. GPT-2's
-// residual layers have their own test.
+// Checks initial values: the weights of norms are 1, biases and the embedding
+// of the padding token are 0, and all other weights are normally distributed
+// with the config's standard deviation. GPT-2's residual layers have their own
+// test.
 void expect_initialised(const PreTrainedModel& model, double deviation) {
   for (const auto& [name, parameter] : model.named_parameters()) {
     if (name.ends_with("bias")) {
@@ -226,7 +227,7 @@ TEST(Models, UseTheClassifierDropoutRate) {
   config.common.num_labels = 1;
   const auto model = AutoModelForSequenceClassification::from_config(config);
   {
-    // The logit depends on a single feature of the pooled token.
+    // Makes the logit depend on a single feature of the pooled token.
     const at::NoGradGuard no_grad;
     for (const auto& [name, parameter] : model->named_parameters()) {
       if (name == "classifier.weight") {

@@ -158,7 +158,7 @@ TEST(GetScheduler, GreedySetsTheSameRatesAsHuggingFaceTransformers) {
           1e-15);
       scheduler.step(metrics->at(i).as_double());
 
-      // A schedule that continues from the state goes the same way.
+      // A schedule that is restored from the state returns the same rates.
       auto other_optimizer = two_groups();
       auto other = get_scheduler("greedy", other_optimizer, options);
       other.load_state_dict(scheduler.state_dict());

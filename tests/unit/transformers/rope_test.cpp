@@ -53,7 +53,7 @@ TEST_P(GoldenRope, HasTheSameAngles) {
   for (const Json& position : golden.at("positions").as_array()) {
     positions.push_back(position.as_integer());
   }
-  // Twice: as read, and as written and read again.
+  // Tests the config as read from the file, and after writing and reading it.
   Config config = Config::from_json(golden.at("config"));
   for (int pass = 0; pass < 2; ++pass) {
     const auto& llama = config.as<LlamaConfig>();

@@ -237,7 +237,7 @@ TEST_P(TiedBias, IsNotTiedIfTheFileHasAnotherOne) {
   EXPECT_TRUE(parameter(model, head).equal(first_bias));
   EXPECT_TRUE(parameter(model, embedding).equal(second_bias));
   EXPECT_FALSE(parameter(tied, head).defined());
-  // The decoder's own bias counts.
+  // The model uses the bias of the decoder.
   EXPECT_TRUE(logits(model).equal(logits(tied)));
 }
 

@@ -15,7 +15,7 @@
 namespace transformers {
 namespace {
 
-/// Rows of two tokens. The label is the parity of the first one.
+/// Rows of two tokens. The label is the parity of the first token.
 struct EvenTokens {
   std::int64_t size() const { return 64; }
   accelerate::TensorMap get(std::size_t index) const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the layers skip padding, which depends on the token counts of the mask.
+// Tests when the layers skip padding, which depends on the token counts of the
+// mask.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@
 namespace transformers {
 namespace {
 
-// As from a data loader.
+// Returns a mask with token counts, as a data loader would.
 at::Tensor with_counts(const at::Tensor& mask) {
   if (const auto counts = accelerate::count_tokens(mask)) {
     accelerate::attach_token_counts(mask, *counts);

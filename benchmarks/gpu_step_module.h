@@ -5,8 +5,8 @@
 
 #include <torch/nn.h>
 
-/// An encoder with 6 layers and a width of 768. It classifies inputs of shape
-/// [T, B, D] by their first token.
+/// An encoder with 6 layers and a width of 768. The encoder classifies inputs
+/// of shape [T, B, D] by their first token.
 struct PlainModuleImpl : torch::nn::Module {
   PlainModuleImpl() {
     encoder = register_module(

@@ -13,9 +13,10 @@ namespace accelerate {
 
 /// An option of a command.
 struct ArgOption {
-  std::string name;             ///< Without dashes: `num_processes`.
-  std::string letter = {};      ///< `x` for the short option `-x`, if any.
-  std::string value_name = {};  ///< Empty: the option takes no value.
+  std::string name;  ///< The name without dashes, such as `num_processes`.
+  std::string letter = {};  ///< `x` for the short option `-x`, if any.
+  /// Name of the value in help texts; empty if there is no value.
+  std::string value_name = {};
   std::string help = {};
   std::string default_text = {};
   std::string group = {};

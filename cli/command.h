@@ -11,7 +11,7 @@
 
 namespace accelerate {
 
-/// What a command needs to run.
+/// The objects that commands use to print, ask questions and find files.
 struct CommandContext {
   Console& console;
   Environment environment;

@@ -30,8 +30,8 @@ class Console {
   /// terminal, if `NO_COLOR` is set, or if `TERM` is `dumb`.
   Console(int out, int err, const Environment& environment);
 
-  /// Prints data and a newline to stdout. Throws `IoError` if it cannot be
-  /// written, unless the reader of a pipe has exited.
+  /// Prints data and a newline to stdout. Throws `IoError` if the data cannot
+  /// be written, unless stdout is a pipe whose reader has exited.
   void print(std::string_view text);
   /// `status`, `warning` and `hint` print a message to stderr. With `--quiet`,
   /// only `hint` prints.

@@ -28,7 +28,7 @@ class DeviceCopies {
 
   bool are_needed() const { return !device_.is_cpu(); }
 
-  /// Tensors that are being copied to the device. They must not be used before
+  /// Tensors that are being copied to the device. Do not use the tensors before
   /// `finish`.
   struct PendingCopy {
     std::vector<at::Tensor> tensors;

@@ -25,7 +25,7 @@ struct MapEpoch {
   /// Number of units that have already been used.
   std::int64_t start = 0;
   OrderKey key = {};
-  /// The shard rules of each process whose batches are read.
+  /// The shard rules of the processes whose batches are read.
   std::vector<ShardRules> rules = {};
   std::int64_t num_workers = 0;
   std::int64_t prefetch_factor = 1;

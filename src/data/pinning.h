@@ -6,7 +6,8 @@
 
 namespace accelerate {
 
-/// Throws `UnsupportedError` if there is no GPU to pin memory for.
+/// Throws `UnsupportedError` if there is no GPU. Without a GPU, memory cannot
+/// be pinned.
 void check_pinning();
 
 /// Replaces the dense CPU tensors of a batch with copies in pinned memory. Does

@@ -19,7 +19,7 @@ struct PoolOptions {
   std::int64_t capacity = 1;
   /// How long to wait for a thread before printing a warning.
   std::chrono::milliseconds warn_after = std::chrono::seconds(30);
-  /// How long to wait for a thread before giving up.
+  /// How long to wait for a thread before throwing `IoError`.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// Describes what a thread is reading, for messages, such as "sample 17 of
   /// the dataset".

@@ -23,7 +23,7 @@ struct StreamEpoch {
   Json state = {};
   /// Number of samples that had been used when `state` was saved.
   std::int64_t state_start = 0;
-  /// The shard rules of each process whose batches are read.
+  /// The shard rules of the processes whose batches are read.
   std::vector<ShardRules> rules;
   /// Number of steps that a background thread reads ahead. 0: `next` reads in
   /// the calling thread.

@@ -18,7 +18,8 @@ namespace transformers::datasets {
 /// block; the first block determines the types of the columns.
 inline constexpr std::int64_t kCsvBlockRows = 10'000;
 
-/// A cell that Python reads in a way that no column type can represent.
+/// A cell that Hugging Face Datasets rejects, or whose value no column type can
+/// represent.
 struct CellProblem {
   std::size_t offset = 0;
   std::string message;
@@ -47,7 +48,7 @@ class TypeGuess {
   /// [Large integers].
   enum class IntegerStage { signed_integers, unsigned_integers, failed, ended };
 
-  /// What the cells of the current block have in common.
+  /// Properties that all cells of the current block have in common.
   struct Block {
     bool has_rows = false;
     bool has_missing = false;
@@ -84,7 +85,7 @@ class TypeGuess {
   bool keep_default_na_;
   Block block_;
   Kind file_ = Kind::no_rows;
-  bool has_fraction_ = false;  // In a later block, after integers.
+  bool has_fraction_ = false;  // A later block has fractions, after integers.
   Kind all_ = Kind::no_rows;
 };
 

@@ -40,7 +40,7 @@ class Dataset::Impl {
   [[noreturn]] void refuse_column(std::string_view column) const;
 
   datasets::TablePointer table_;
-  Indices indices_;  // Null: all rows, in table order.
+  Indices indices_;  // The selected rows; null for all rows, in table order.
   std::vector<Column> columns_;
   std::vector<std::size_t> column_indices_;  // Index in the table.
 };

@@ -46,8 +46,8 @@ class JsonValues {
   std::string_view value_;
 };
 
-/// Returns the JSON value that begins at `offset`. If it is never closed,
-/// returns the rest of the text.
+/// Returns the JSON value that begins at `offset`. If the value is never
+/// closed, returns the rest of the text.
 std::string_view json_value_at(std::string_view text, std::size_t offset);
 
 }  // namespace transformers::datasets

@@ -33,9 +33,9 @@ struct RowFileLimits {
   std::function<std::uint64_t()> available = accelerate::available_bytes;
 };
 
-/// Collects rows in memory and moves them to a file when they exceed
-/// `RowFileLimits::memory_bytes`. If the file cannot be created, the rows stay
-/// in memory as long as enough memory is available.
+/// Collects rows in memory, and moves the rows to a file when their size
+/// exceeds `RowFileLimits::memory_bytes`. If the file cannot be created, the
+/// rows stay in memory as long as enough memory is available.
 class RowFileWriter {
  public:
   /// If `name` has a value, `finish` writes the rows to a file with that name
@@ -68,9 +68,9 @@ class RowFileWriter {
   std::filesystem::path folder_;
   std::optional<std::filesystem::path> name_;
   RowFileLimits limits_;
-  std::string memory_;  // Empty after `move_to_file`.
+  std::string memory_;  // The rows; empty after `move_to_file`.
   std::vector<std::uint64_t> offsets_;
-  std::string temporary_;  // The temporary file's path, if it has one.
+  std::string temporary_;  // The path of the temporary file, if it has a name.
   accelerate::UniqueFd fd_;
   std::string file_problem_;  // Why the file could not be created.
 };

@@ -43,7 +43,8 @@ class TextFiles {
   Paths paths_;
   std::vector<accelerate::MappedFile> files_;
   std::vector<std::uint64_t> rows_;
-  std::vector<std::int64_t> first_row_;  // For each file so far, its first row.
+  // The index of the first row of each file.
+  std::vector<std::int64_t> first_row_;
   mutable std::once_flag hashed_;
   mutable std::string hash_;
 };

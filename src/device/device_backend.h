@@ -51,8 +51,8 @@ class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
   /// Captures the work that `body` launches on the current device. Rethrows any
-  /// exception from `body`, and throws if an operation cannot be captured. In
-  /// both cases, the capture is ended first.
+  /// exception from `body`, and throws if an operation cannot be captured. The
+  /// capture has ended when this function throws.
   virtual void capture(const std::function<void()>& body) = 0;
   /// Launches the graph on the current stream.
   virtual void replay() = 0;

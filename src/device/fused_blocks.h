@@ -3,10 +3,10 @@
 // optimizers.
 //
 // Most of these operations are whole transformer blocks, with their gradients.
-// A block is described by what it computes: its norms, its activation, its
-// attention. The operations compute in bf16 and keep fp32 master weights. For
-// each block, models also have a reference path, which they use if the library
-// does not provide the block.
+// The description of a block states what the block computes: its norms, its
+// activation and its attention. The operations compute in bf16 and keep fp32
+// master weights. For each block, models also have a reference path, which they
+// use if the library does not provide the block.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 namespace accelerate {
 
 // Shapes: B batch, T tokens, D width. Results are [B, T, D] in bf16 and can be
-// differentiated once. `mask_bias` is added to the attention scores. It is
-// [B, 1, T, T] in bf16, or undefined. If it is the same for all queries and T
-// is at most `kShortSequence`, pass it as an expanded view, because our faster
-// attention kernels can then be used. For more tokens, pass a contiguous
+// differentiated once. `mask_bias` is added to the attention scores. The bias
+// is [B, 1, T, T] in bf16, or undefined. If the bias is the same for all
+// queries and T is at most `kShortSequence`, pass an expanded view, because
+// faster attention kernels can then be used. For more tokens, pass a contiguous
 // tensor, because each block would otherwise copy the view.
 
 /// The longest sequence, in tokens, for which attention keeps all intermediate
@@ -33,9 +33,9 @@ enum class NormKind { layer_norm, rms_norm };
 /// The activation function of a block's MLP.
 enum class ActivationKind { gelu_erf, gelu_tanh, silu, other };
 
-/// How a decoder block gets the positions of its tokens. `learned`: the input
-/// of the first block contains them. `rotary`: each block rotates its queries
-/// and keys.
+/// How a decoder block gets the positions of its tokens. `learned`: the
+/// position embeddings are part of the input of the first block. `rotary`: each
+/// block rotates its queries and keys.
 enum class PositionKind { learned, rotary };
 
 /// Describes an encoder block: each token attends to all tokens, there is a
@@ -79,7 +79,7 @@ struct UnpaddedBatch {
 /// its index in its sequence.
 struct SummedEmbedding {
   at::Tensor words;
-  at::Tensor positions;  ///< At least T rows.
+  at::Tensor positions;  ///< A table with at least T rows.
   at::Tensor types;
   at::Tensor weight;    ///< The norm's weight.
   at::Tensor shift;     ///< The norm's bias.

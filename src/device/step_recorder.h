@@ -74,8 +74,8 @@ class RecorderClient {
  public:
   using Tensors = std::vector<at::Tensor>;
   /// Computes the outputs of a call. A replay does not call this function, so
-  /// code in it that runs on the CPU has no effect in a replay. Must not return
-  /// undefined tensors.
+  /// code in the body that runs on the CPU has no effect in a replay. Must not
+  /// return undefined tensors.
   using Body = std::function<Tensors(const Tensors& inputs)>;
 
   RecorderClient() = default;
@@ -88,8 +88,8 @@ class RecorderClient {
   /// Returns the reason why a call must run eagerly, or nothing if the call may
   /// be captured or replayed. An empty reason is not reported.
   virtual std::optional<std::string> why_eager(const Tensors& inputs) = 0;
-  /// Returns the addresses that captured graphs contain, apart from those of
-  /// the inputs. When one of them changes, all graphs are dropped.
+  /// Returns the addresses that captured graphs contain, apart from the
+  /// addresses of the inputs. When one of them changes, all graphs are dropped.
   virtual std::vector<const void*> addresses() = 0;
   /// Captures `body(inputs)`. Each replay reads the same `inputs`, with new
   /// values. The kernels of a capture do not run, so the recorder replays the
@@ -143,10 +143,10 @@ class ACCELERATE_API StepRecorder {
   StepRecorder& operator=(const StepRecorder&) = delete;
   ~StepRecorder();
 
-  /// Calls `body(inputs)`, or replays what was captured from it. `key` must
-  /// identify everything that `body` depends on, except memory that the client
-  /// lists and the types and shapes of `inputs`. An undefined input is passed
-  /// to `body` as an undefined tensor.
+  /// Calls `body(inputs)`, or replays the graphs that were captured from
+  /// `body`. `key` must identify everything that `body` depends on, except
+  /// memory that the client lists and the types and shapes of `inputs`. An
+  /// undefined input is passed to `body` as an undefined tensor.
   Tensors run(const std::string& key, const Tensors& inputs, const Body& body);
 
   /// Whether the policy allows captures. If not, reports the reason that the
@@ -173,7 +173,7 @@ class ACCELERATE_API StepRecorder {
     std::int64_t eager_calls = 0;
     bool failed = false;
     Tensors inputs;  // The static tensors that replays read.
-    std::shared_ptr<CapturedStep> step;  // Null until it is captured.
+    std::shared_ptr<CapturedStep> step;  // Null until the call is captured.
   };
 
   bool must_run_eagerly(const Tensors& inputs);
@@ -192,7 +192,8 @@ class ACCELERATE_API StepRecorder {
   RecorderClient& client_;
   StepRecorderOptions options_;
   std::map<std::string, Entry> entries_;
-  std::vector<const void*> addresses_;  // At the last capture.
+  // The client's addresses at the last capture.
+  std::vector<const void*> addresses_;
   const DeviceGraph* pool_ = nullptr;
   std::shared_ptr<CapturedStep> pool_owner_;  // Keeps `pool_` alive.
   std::int64_t num_graphs_ = 0;

@@ -3,9 +3,9 @@
 // device: how many real tokens a mask has, and the range of integers.
 //
 // A data loader has each batch in CPU memory before it copies the batch to the
-// device. It reads the values there and attaches the facts to the tensor on the
-// device. A model finds them in the batch that it gets; programs need not know
-// about them.
+// device. The loader reads the values in CPU memory and attaches the facts to
+// the tensor on the device. Models read the facts from the batch; programs do
+// not have to do anything.
 #pragma once
 
 #include <cstdint>

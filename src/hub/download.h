@@ -19,8 +19,8 @@ namespace transformers::hub {
 
 class BlobFile;
 
-/// The server cannot be reached or is overloaded. The cache may still have the
-/// model.
+/// Thrown if the server cannot be reached or is overloaded. The model may still
+/// be in the cache.
 class Unavailable : public accelerate::IoError {
  public:
   using IoError::IoError;

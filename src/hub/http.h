@@ -41,7 +41,8 @@ struct Request {
   std::size_t max_body = std::size_t{16} << 20;
 };
 
-/// The connection failed or closed early. Another attempt may succeed.
+/// Thrown if the connection failed or was closed early. Another attempt may
+/// succeed.
 class ConnectionLost : public std::exception {
  public:
   explicit ConnectionLost(std::string message) : message_(std::move(message)) {}

@@ -14,7 +14,7 @@ namespace transformers::hub {
 
 struct HubOptions {
   std::string endpoint = "https://huggingface.co";
-  std::string token;  ///< Empty: no token is sent.
+  std::string token;  ///< The token to send; empty if no token is sent.
   std::filesystem::path cache;
   bool offline = false;
   bool progress = false;

@@ -17,8 +17,9 @@ class Retry {
   explicit Retry(const HubOptions& options) : options_(options) {}
 
   /// Waits until the next attempt. Returns false, without waiting, if no
-  /// attempt is left. `retry_after` is the server's `Retry-After` header: if it
-  /// requests a longer wait, waits that long, but not more than one minute.
+  /// attempt is left. `retry_after` is the server's `Retry-After` header: if
+  /// the header requests a longer wait, waits that long, but at most one
+  /// minute.
   bool wait_for_next_attempt(
       const std::optional<std::string>& retry_after = std::nullopt);
   /// Resets the count of attempts without progress.

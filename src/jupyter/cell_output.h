@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cell writes, in the form that the output area of a cell can show.
+// Converts the output of a cell to a form that clients can display.
 #pragma once
 
 #include <string>
@@ -47,7 +47,7 @@ class CellOutput {
   void add_text(std::string_view text, std::vector<OutputPiece>& pieces);
 
   std::string rest_;
-  bool after_bar_ = false;  // A bar was drawn last, with no newline after it.
+  bool after_bar_ = false;  // The last output is a bar without a newline.
   bool mid_line_ = false;   // The text does not end with a newline.
 };
 

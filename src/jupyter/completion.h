@@ -11,7 +11,8 @@ namespace accelerate::jupyter {
 
 struct Completion {
   std::vector<std::string> matches;
-  std::size_t begin = 0;  ///< A match replaces the bytes [begin, end).
+  /// A match replaces the bytes [begin, end) of the code.
+  std::size_t begin = 0;
   std::size_t end = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Jupyter kernel for C++. The kernel answers requests from a client and runs
-// cells in a separate interpreter process, so that it survives a crash of the
-// interpreter.
+// cells in a separate interpreter process, so that the kernel survives a crash
+// of the interpreter.
 #pragma once
 
 #include <memory>

@@ -18,7 +18,7 @@ struct Message {
   Json parent = Json::object();
   Json metadata = Json::object();
   Json content = Json::object();
-  std::string signature = {};  ///< Of a received message.
+  std::string signature = {};  ///< The signature of a received message.
 
   /// Returns the message type, such as `execute_request`.
   std::string type() const;

@@ -13,19 +13,20 @@ namespace accelerate {
 
 struct CompileOptions {
   Toolchain toolchain;
-  std::string compiler;  ///< If not empty, replaces `toolchain.compiler`.
+  /// If not empty, used instead of `toolchain.compiler`.
+  std::string compiler;
   std::vector<std::string> extra_flags;
   std::string search_path;  ///< The PATH for finding the compiler.
-  /// Must be accessible only to this user, because `compile_program` runs what
-  /// it finds there.
+  /// Must be accessible only to this user, because the launcher runs programs
+  /// from this folder.
   std::filesystem::path cache_folder;
   /// Prints status messages for the user, because compiling takes a while.
   std::function<void(const std::string&)> print_status;
 };
 
 /// Returns the path of the executable compiled from `source`. Compiles only if
-/// `source`, a non-system header it includes, the flags or the installation has
-/// changed since the last compilation.
+/// `source`, a non-system header that `source` includes, the flags or the
+/// installation has changed since the last compilation.
 ///
 /// Concurrent launches of the same `source` compile it only once. Throws
 /// `ConfigError` if `source` does not compile; the compiler has then already

@@ -24,7 +24,7 @@ namespace accelerate {
 class ConnectionHandler {
  public:
   enum class State {
-    unauthenticated,  ///< The client has not yet proved it has the secret.
+    unauthenticated,  ///< The client has not yet proved that it has the secret.
     authenticated,
     closing,  ///< The connection must be closed.
   };

@@ -19,14 +19,14 @@ struct Failure {
   pid_t pid = 0;
   int exit_code = 0;
   int signal = 0;
-  double seconds = 0;  ///< From the start of the run to the failure.
+  double seconds = 0;  ///< Time from the start of the run to the failure.
   std::int64_t num_processes = 1;
   std::int64_t others_stopped = 0;
   std::int64_t others_failed = 0;
   /// Ranks on the same machine that had exited with code 0 before the failure.
   struct EarlyExit {
     std::int64_t rank = 0;
-    double seconds = 0;  ///< From the start of the run.
+    double seconds = 0;  ///< Time since the start of the run.
   };
   std::vector<EarlyExit> early_exits = {};
   std::optional<std::int64_t> step;  ///< The rank's last optimizer step.

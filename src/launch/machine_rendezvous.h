@@ -14,10 +14,10 @@
 
 namespace accelerate {
 
-/// What a machine sends about itself when it joins.
+/// The information that a machine sends when it joins.
 struct MachineInfo {
-  /// The rank that the machine requests. -1: machines get ranks in the order in
-  /// which they join.
+  /// The rank that the machine requests; -1 if machines get ranks in the order
+  /// in which they join.
   std::int64_t machine_rank = -1;
   std::string hostname;
   std::string address;

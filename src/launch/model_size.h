@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes the number of parameters in a model without building it.
+// Computes the number of parameters in a model without creating the model.
 #pragma once
 
 #include <cstdint>

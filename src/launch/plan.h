@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a launch runs: turns settings into the command and environment of each
-// worker. Starts no process.
+// Plans a launch: converts settings to the command and environment of each
+// worker. Does not start any process.
 #pragma once
 
 #include <chrono>
@@ -47,7 +47,7 @@ struct JobShape {
 /// `--rdzv_conf`.
 std::chrono::milliseconds rendezvous_timeout(const Settings& settings);
 
-/// Where the machines of a job find machine 0.
+/// The address at which the machines of a job find machine 0.
 struct MainAddress {
   std::string address;
   /// Machine 0 listens on the first of these ports that is free. There are
@@ -76,7 +76,7 @@ MainAddress main_address(
 /// The files of a launch on this machine.
 struct LaunchFiles {
   std::string folder;      ///< Private to this launch.
-  std::string log_folder;  ///< Empty: there are no log files.
+  std::string log_folder;  ///< Empty if there are no log files.
 
   std::string store_socket() const;
   std::string error_file(std::int64_t rank) const;
@@ -85,8 +85,8 @@ struct LaunchFiles {
   std::string log_pattern(std::int64_t rank) const;
 };
 
-/// What to launch. A plan does not change while the workers run. Values that a
-/// restart changes are in `Generation`.
+/// The program and the settings of a launch. A plan does not change while the
+/// workers run. Values that a restart changes are in `Generation`.
 struct LaunchPlan {
   Settings settings;  ///< Completed by `complete_settings`.
   Hardware hardware;
@@ -104,9 +104,9 @@ struct LaunchPlan {
 
 /// One launch of the workers: the values that may change with a restart.
 struct Generation {
-  std::int64_t number = 0;  ///< 0: the first start.
+  std::int64_t number = 0;  ///< 0 for the first launch of the workers.
   JobShape shape;
-  std::string run_id;  ///< The same on every machine.
+  std::string run_id;  ///< Identifies the launch; the same on every machine.
   std::string store;
   std::string store_secret;
   std::string main_address = "127.0.0.1";
@@ -120,8 +120,8 @@ struct Generation {
 std::vector<WorkerCommand> make_worker_commands(
     const LaunchPlan& plan, const Generation& generation);
 
-/// The variables to add to the launcher's environment for a worker. They
-/// override variables of the same name.
+/// The variables to add to the launcher's environment for a worker. These
+/// variables override inherited variables with the same name.
 std::map<std::string, std::string> worker_variables(
     const LaunchPlan& plan,
     const Generation& generation,

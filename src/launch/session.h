@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of `accelerate launch` on one machine, from creating its temporary
-// folder to returning its exit code.
+// Runs `accelerate launch` on one machine, from the creation of its temporary
+// folder to its exit code.
 #pragma once
 
 #include "launch/control_plane.h"

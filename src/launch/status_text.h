@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The status that Ctrl-\ prints: which ranks are running, at which step they
-// are, and what they are waiting for.
+// The status that Ctrl-\ prints: which ranks are running, their steps, and what
+// each rank is waiting for.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct LocalWorker {
   std::optional<std::int64_t> step;
 };
 
-/// Formats the status. `statuses` is the status of ranks from the store and
-/// from the other machines.
+/// Formats the status. `statuses` contains the status of all ranks, from the
+/// store and from the other machines.
 std::string status_text(
     double seconds,
     std::int64_t num_processes,

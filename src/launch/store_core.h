@@ -94,8 +94,9 @@ class StoreCore : public ConnectionHandler {
     std::uint64_t id = 0;
     std::string address;
     std::string nonce;
-    bool is_authenticated = false;  // Has proved it has the secret.
-    bool is_refused = false;        // Sent a hello that was refused.
+    // The client has proved that it has the secret.
+    bool is_authenticated = false;
+    bool is_refused = false;  // The client's hello was refused.
     store::Hello hello;
     std::optional<store::FrameSealer> sealer;  // Set once authenticated.
     std::optional<store::FrameOpener> opener;

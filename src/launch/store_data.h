@@ -24,8 +24,9 @@ struct StoreOutcome {
   std::string payload;
   std::vector<std::string> keys;
   std::int64_t timeout_ms = 0;
-  bool wants_value = false;  ///< For `get`: answer with the first key's value.
-  std::string changed_key;   ///< The key that the request changed, if any.
+  /// Set for `get`: the answer is the first key's value.
+  bool wants_value = false;
+  std::string changed_key;  ///< The key that the request changed, if any.
 };
 
 class StoreData {

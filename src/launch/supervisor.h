@@ -45,8 +45,9 @@ struct RunResult {
   std::string lost_output = {};
 };
 
-/// Runs one generation of this machine's workers. Returns when all of them have
-/// exited and the other machines are done, too. Call it from the main thread.
+/// Runs one generation of this machine's workers. Returns when all of these
+/// workers have exited and the other machines are done, too. Must be called
+/// from the main thread.
 RunResult supervise(
     const std::vector<WorkerCommand>& commands,
     const SupervisorOptions& options,

@@ -32,7 +32,7 @@ struct WorkerStreams {
   bool err_is_terminal = false;
   bool reads_our_input = false;
   /// The worker stays in the launcher's Unix process group, so that Ctrl-C and
-  /// similar keys reach it directly.
+  /// similar keys reach the worker directly.
   bool shares_group = false;
 };
 

@@ -17,8 +17,8 @@ struct Inputs {
 };
 
 /// Returns predictions and references as flat, contiguous int64 tensors on the
-/// CPU. Throws `ArgumentError`, which names the metric, unless both have the
-/// same shape and hold integers or booleans.
+/// CPU. Throws `ArgumentError`, which names the metric, unless both tensors
+/// have the same shape and contain integers or booleans.
 Inputs class_inputs(
     std::string_view metric,
     const at::Tensor& predictions,
@@ -35,7 +35,7 @@ Inputs number_inputs(
 std::vector<Json> gather_states(const Group& group, Json local_state);
 
 /// Throws `StateError`, which names the metric, if the metric got fewer than
-/// `min` rows. `count` is the number of rows that it got.
+/// `min` rows. `count` is the number of rows that the metric got.
 void check_min_count(
     std::string_view metric, std::int64_t count, std::int64_t min = 1);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types of optimizers whose state can be saved. They come from accelerate
-// and from LibTorch.
+// The types of optimizers whose state can be saved: the optimizers of this
+// library and of LibTorch.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 namespace accelerate {
 
 struct OptimizerKind {
-  /// The name of the optimizer. It is the same for accelerate's class and for
-  /// the equivalent LibTorch class.
+  /// The name of the optimizer. This library's class and the equivalent
+  /// LibTorch class have the same name.
   const char* name;
   bool (*matches)(const torch::optim::Optimizer&);
   std::unique_ptr<torch::optim::OptimizerParamState> (*make_state)();

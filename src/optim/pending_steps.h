@@ -13,16 +13,15 @@
 
 namespace accelerate {
 
-/// NOTE [Pending steps]
-/// With fp16, whether an optimizer step was skipped is known only on the
-/// device. A skipped step must not advance the schedule. If the CPU read the
-/// skip flag after each step, the program would wait for the device each time.
-/// Instead, the CPU assumes that the step was not skipped. It sends the device
-/// a table with one learning rate for each possible number of pending steps
-/// that were not skipped. The device selects the learning rate with its own
-/// flags. The flags are also copied to host memory asynchronously. When such a
-/// copy shows that a step was skipped, the CPU undoes that step in the
-/// schedule.
+/// NOTE [Pending steps] With fp16, whether an optimizer step was skipped is
+/// known only on the device. A skipped step must not advance the schedule. If
+/// the CPU read the skip flag after each step, the program would wait for the
+/// device each time. Instead, the CPU assumes that the step was not skipped.
+/// The CPU sends the device a table with one learning rate for each possible
+/// number of pending steps that were not skipped. The device selects the
+/// learning rate with its own flags. The flags are also copied to host memory
+/// asynchronously. When such a copy shows that a step was skipped, the CPU
+/// undoes that step in the schedule.
 class PendingSteps {
  public:
   /// Returns the learning rate of each parameter group for the case in which
@@ -38,8 +37,8 @@ class PendingSteps {
   bool is_empty() const { return flags_.empty(); }
   bool is_full() const { return size() >= kMaxPending; }
   std::int64_t size() const { return static_cast<std::int64_t>(flags_.size()); }
-  /// Whether there is a pending step and the skip flag of the oldest pending
-  /// step can be read without waiting.
+  /// Whether there is a pending step whose skip flag can be read without
+  /// waiting. Checks only the oldest pending step.
   bool is_ready() const { return !is_empty() && flags_.front()->is_ready(); }
 
   /// Adds a pending step. The optimizer's parameter groups must already have

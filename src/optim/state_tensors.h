@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state tensors of accelerate's optimizers.
+// The state tensors of this library's optimizers.
 #pragma once
 
 #include <vector>

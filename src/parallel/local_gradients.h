@@ -25,7 +25,8 @@ class LocalGradients : public GradientPath {
 
  private:
   NamedTensors parameters_;
-  std::vector<at::Tensor> held_;  // Empty unless accumulating.
+  // The hidden gradients; empty outside gradient accumulation.
+  std::vector<at::Tensor> held_;
   Sync sync_ = Sync::now;
 };
 

@@ -109,7 +109,8 @@ class Reducer : public GradientPath {
   std::vector<int> unready_;      // Gradients that are not ready, per bucket.
   std::vector<Pending> started_;  // The all-reduces, in bucket order.
   std::size_t next_ = 0;          // The bucket that starts next.
-  std::vector<std::size_t> ready_order_;  // Of the first backward pass.
+  // The order in which gradients became ready in the first backward pass.
+  std::vector<std::size_t> ready_order_;
   bool order_known_ = false;
   bool buckets_rebuilt_ = false;
   bool overlap_ = true;  // Buckets may start before `end`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the ranks of a run train their models together.
+// The strategy with which the ranks of a run train their models together.
 //
 //     auto strategy = make_strategy(group, options);
 //     strategy->replicate(parameters, buffers);
@@ -88,7 +88,7 @@ class Strategy {
   /// this rank's optimizer updates.
   virtual FlatRange owned_range(const at::Tensor& parameter) const = 0;
   /// Returns why a whole backward pass cannot be captured in a device graph.
-  /// Empty if it can be captured.
+  /// Empty if a backward pass can be captured.
   virtual std::string capture_obstacle() const = 0;
 };
 

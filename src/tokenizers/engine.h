@@ -30,7 +30,7 @@ struct TokenExtent {
 /// post-processor trims them. Vectors that are not empty are as long as `ids`.
 struct Tokens {
   std::vector<std::uint32_t> ids;
-  std::vector<Span> offsets;  // In characters.
+  std::vector<Span> offsets;  // Offsets are in characters.
   std::vector<std::uint32_t> words;
   std::vector<EdgeSpaces> edge_spaces;
   std::uint32_t next_word = 0;
@@ -39,8 +39,8 @@ struct Tokens {
   std::size_t size() const { return ids.size(); }
 };
 
-/// The state of one encoding thread. It is reused between calls, because its
-/// word caches make encoding fast.
+/// The state of one encoding thread. A workspace is reused between calls,
+/// because its word caches make encoding fast.
 struct Workspace {
   Workspace();
 
@@ -137,12 +137,13 @@ class Engine {
 
   std::unique_ptr<Pipeline> pipeline_;
   Path path_ = Path::general;
-  std::vector<Scanner> scanners_;  // Of `Path::bytes`; not empty.
+  std::vector<Scanner> scanners_;  // The scanners of `Path::bytes`.
   bool lowercase_ = false;
   std::size_t subword_prefix_ = 0;  // Size of WordPiece's `##` in bytes.
   bool tracks_fast_ = false;        // Whether `track_fast` can be used.
   mutable std::once_flag extents_once_;
-  mutable std::vector<TokenExtent> extents_;  // By id; computed on first use.
+  // Indexed by id; computed on first use.
+  mutable std::vector<TokenExtent> extents_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_workspaces_;
 };

@@ -54,8 +54,8 @@ struct SavedCallSettings {
 /// they are not valid.
 SavedCallSettings read_call_settings(const JsonNode& root);
 
-/// Creates the stages from the text of a tokenizer.json, like
-/// `split_tokenizer_json` and `make_pipeline`.
+/// Creates the stages from the text of a tokenizer.json: calls
+/// `split_tokenizer_json`, then `make_pipeline`.
 Pipeline read_pipeline(
     std::string_view text, const std::string& source, bool mapped = false);
 

@@ -18,12 +18,12 @@ class DataLoaderBase;
 class LRScheduler;
 struct SchedulerContext;
 
-/// A prepared model and the path that its gradients take.
+/// A prepared model and its gradient path.
 ///
-/// Programs usually create the Accelerator before the models, so it outlives
-/// them. A module is therefore accessed only while another owner keeps it
-/// alive. A module that no `shared_ptr` owns counts as alive until
-/// `free_memory`.
+/// Programs usually create the Accelerator before the models, so the
+/// Accelerator outlives the models. A module is therefore accessed only while
+/// another owner keeps it alive. A module that no `shared_ptr` owns counts as
+/// alive until `free_memory`.
 struct PreparedModel {
   torch::nn::Module* module = nullptr;  ///< null after `prepare_parameters`
   std::optional<std::weak_ptr<torch::nn::Module>> holder;
@@ -54,8 +54,8 @@ struct PreparedModel {
 void remove_repeated_parameters(torch::optim::Optimizer& optimizer);
 
 /// The models, optimizers, schedulers and data loaders of one Accelerator. The
-/// user owns them and may destroy them at any time; objects that no longer
-/// exist are forgotten.
+/// user owns them and may destroy them at any time; destroyed objects are
+/// removed from the lists.
 ///
 /// Thread safety: use this object only from the thread that runs the training
 /// loop.

@@ -13,13 +13,14 @@ namespace accelerate {
 /// decides how the next backward pass synchronizes gradients.
 class SyncRegions {
  public:
-  /// A region for all models.
+  /// Begin and end a region for all models.
   void begin_no_sync() { ++depth_; }
   void end_no_sync() { --depth_; }
-  /// A region for one model.
+  /// Begin and end a region for one model.
   void begin_no_sync(const torch::nn::Module& model) { ++models_[&model]; }
   void end_no_sync(const torch::nn::Module& model) { --models_[&model]; }
-  /// A `no_sync` region in which each process also updates its own parameters.
+  /// Begins a `no_sync` region in which each process also updates its own
+  /// parameters.
   void begin_local_training();
   void end_local_training();
 
@@ -47,7 +48,7 @@ class SyncRegions {
   std::map<const torch::nn::Module*, int> models_;
   bool triggered_ = false;
   bool triggered_now_ = false;       // The current backward pass must sync.
-  Sync local_sync_ = Sync::visible;  // Of the current backward pass.
+  Sync local_sync_ = Sync::visible;  // The value for the current backward pass.
 };
 
 }  // namespace accelerate

@@ -33,7 +33,7 @@ namespace accelerate {
 /// loop.
 class TrainingStep {
  public:
-  /// The parts of a run that a step uses. They must outlive the step.
+  /// The parts of a run that a step uses. The parts must outlive the step.
   struct Run {
     const PartialState& state;
     const Mesh& mesh;

@@ -23,9 +23,9 @@ struct AttentionMask {
   bool is_causal = false;
 };
 
-/// Makes a mask from `padding_BT`, the batch's `attention_mask`. It is a tensor
-/// [B, T] with values 0 and 1, a full mask with three or four dimensions, or
-/// undefined.
+/// Makes a mask from `padding_BT`, the batch's `attention_mask`. `padding_BT`
+/// is a tensor [B, T] with values 0 and 1, a full mask with three or four
+/// dimensions, or undefined.
 AttentionMask attention_mask(
     const at::Tensor& padding_BT, const at::Tensor& hidden_BTE, bool is_causal);
 

@@ -21,21 +21,22 @@ namespace transformers {
 /// The kind of labels that a model takes.
 enum class LabelKind {
   none,   ///< The model has no labels.
-  row,    ///< As many values per row as `PretrainedConfig::problem_type` needs.
+  row,    ///< The values per row that `PretrainedConfig::problem_type` needs.
   token,  ///< One class per token, or -100.
   span,   ///< `start_positions` and `end_positions`: one token per row.
 };
 
 /// The limits of a model: the values that its inputs may have.
 struct BatchLimits {
-  at::Tensor words_VD;         ///< The table that `input_ids` index.
-  std::int64_t positions = 0;  ///< Largest number of tokens. 0: no limit.
+  at::Tensor words_VD;  ///< The table that `input_ids` index.
+  /// Largest number of tokens. If 0, there is no limit.
+  std::int64_t positions = 0;
   /// The position of the first token. The table of positions has this many more
   /// rows than `positions`.
   std::int64_t first_position = 0;
   /// If set, tokens with this id do not count toward `positions`.
   std::optional<std::int64_t> skipped_id = std::nullopt;
-  std::int64_t types = 0;  ///< Number of token types. 0: they are ignored.
+  std::int64_t types = 0;  ///< Number of token types. If 0, types are ignored.
   LabelKind labels = LabelKind::none;
   std::int64_t classes = 0;  ///< Number of classes of a label.
 };

@@ -4,7 +4,7 @@
 //
 // The choice is made once, in `prepare`: for bf16, models use the fused blocks
 // that the device's library provides. Without `prepare`, in other precisions,
-// and on other devices, they use the reference path, that is, the layers' own
+// and on other devices, models use the reference path, that is, the layers' own
 // LibTorch code.
 #pragma once
 

@@ -31,7 +31,7 @@ class HeadModule : public ModelModule, public accelerate::RecordableModule {
   BatchLimits limits() const override;
 
  protected:
-  /// What `labels` means for this head, and its number of classes.
+  /// The meaning of `labels` for this head, and the number of classes.
   struct Labels {
     LabelKind kind = LabelKind::none;
     std::int64_t classes = 0;
@@ -76,7 +76,7 @@ class RowClassifier : public HeadModule {
   Labels labels() const override {
     return {LabelKind::row, common().num_labels};
   }
-  /// Only the first token of each row is used.
+  /// Allows unpadding, because only the first token of each row is used.
   Padding padding() const override;
 };
 
@@ -197,8 +197,8 @@ class CausalLM : public HeadModule {
   std::map<std::string, std::string> tied_names() const override;
 
  protected:
-  /// If the loss needed no logits, returns logits that are computed when they
-  /// are read.
+  /// If the loss was computed without logits, the logits in the result are
+  /// computed when the program reads them.
   ModelResult run_checked(const ModelInputs& inputs) override;
   Labels labels() const override {
     return {LabelKind::token, backbone().input_embeddings().weight_VD.size(0)};

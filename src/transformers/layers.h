@@ -49,14 +49,15 @@ void check_bytes(double bytes, const std::string& part);
 
 /// The implementation of layers and blocks that was chosen for a model.
 struct BlockChoice {
-  /// Null: the reference path, that is, the layers' own LibTorch code.
+  /// Null for the reference path, that is, the layers' own LibTorch code.
   const accelerate::FusedBlocks* blocks = nullptr;
   /// The type of the devices that `blocks` work on.
   c10::DeviceType device = c10::DeviceType::CPU;
 };
 
 /// A module with its own rules for initialization, and with a choice of
-/// implementations. It uses the reference path until `choose_blocks` is called.
+/// implementations. A layer uses the reference path until `choose_blocks` is
+/// called.
 class Layer : public torch::nn::Module {
  public:
   /// Initializes the layer's own parameters.

@@ -12,8 +12,8 @@
 
 namespace transformers {
 
-/// What a forward pass returns: a `CallOptions` after the config has filled in
-/// what is left out.
+/// The outputs that a forward pass must return: the values in `CallOptions`, or
+/// else in the config.
 struct RequestedOutputs {
   bool output_hidden_states = false;
   bool output_attentions = false;

@@ -28,8 +28,9 @@ namespace transformers {
 
 /// How rows may be padded without changing the result.
 struct Padding {
-  std::int64_t max_tokens = 0;  ///< Maximum length of a row. 0: no padding.
-  std::int64_t id = 0;          ///< The id of padding tokens.
+  /// Maximum length of a row. If 0, rows are not padded.
+  std::int64_t max_tokens = 0;
+  std::int64_t id = 0;  ///< The id of padding tokens.
   /// Whether only the result for the first token of each row is used, so that
   /// layers may skip the padding.
   bool can_unpad = false;
@@ -50,8 +51,9 @@ struct ModelResult {
   at::Tensor pooler_output;
   std::vector<at::Tensor> hidden_states;
   std::vector<at::Tensor> attentions;
-  /// If the loss was computed without logits: what they are computed from, in
-  /// the type that the layers returned. `logits` is undefined then.
+  /// Set if the loss was computed without logits: the tensor from which the
+  /// logits can be computed, in the type that the layers returned. `logits` is
+  /// then undefined.
   at::Tensor before_logits;
 };
 
@@ -109,7 +111,7 @@ struct LayerContext {
   std::vector<at::Tensor>* attentions = nullptr;
   at::Tensor cos_B1TD;
   at::Tensor sin_B1TD;
-  /// The chosen fused blocks. Null: this call uses the reference path.
+  /// The chosen fused blocks. Null if this call uses the reference path.
   const accelerate::FusedBlocks* fused = nullptr;
   at::Tensor mask_bias;  ///< The mask as a bias, for `fused`.
   /// The offset of the first token of each sequence in an unpadded batch, for

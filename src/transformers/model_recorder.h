@@ -22,8 +22,8 @@ std::int64_t padded_length(std::int64_t tokens, std::int64_t max_tokens);
 
 /// Returns the number of tokens that a mask keeps, rounded up to one of a few
 /// sizes. Returns 0 if unpadding a batch of `padded_tokens` tokens would not be
-/// faster, if the mask has no token counts (token_counts.h), or if it hides the
-/// first token of a row.
+/// faster, if the mask has no token counts (token_counts.h), or if the mask
+/// hides the first token of a row.
 std::int64_t unpadded_rows(
     const at::Tensor& mask_BT, std::int64_t padded_tokens);
 

@@ -44,7 +44,7 @@ class JupyterClient {
 
   Json ask(const std::string& type, Json content, bool control = false);
   CellResult run(const std::string& code);
-  /// Sends a cell without waiting for the reply; `finish` waits for it.
+  /// Sends a cell without waiting for the reply; `finish` waits for the reply.
   void begin(const std::string& code);
   CellResult finish();
   /// Waits until the running cell has printed `text`; returns all of its output

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks that every backend must pass. They compare the backend's results
-// with the results of a plain implementation.
+// The checks that every backend must pass. The checks compare the backend's
+// results with the results of a plain implementation.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@
 
 namespace accelerate {
 
-/// Tensors of several types, one of them with a single element and one with
-/// none.
+/// Tensors of several types. One tensor has a single element, and one has no
+/// elements.
 inline TensorMap whole_state() {
   return {
       {"a.exp_avg", at::arange(3000, at::kFloat).view({1000, 3})},

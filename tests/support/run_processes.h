@@ -26,7 +26,7 @@ struct ProcessOptions {
   bool store_in_test = true;
 };
 
-/// How one process ended.
+/// The result of one process.
 struct ProcessResult {
   int rank = 0;
   int exit_code = -1;  ///< -1 if a signal killed it
@@ -39,11 +39,11 @@ struct ProcessResult {
 /// signal 9 (KILL)".
 std::string describe(const ProcessResult& result);
 
-/// Processes that are the ranks of one run on this machine. They get the
-/// environment variables that torchrun sets.
+/// Processes that are the ranks of one run on this machine. The processes get
+/// the environment variables that torchrun sets.
 ///
-/// If `store_in_test` is true, the store runs in the test process, on a
-/// socket bound to 127.0.0.1. Every wait ends at the time limit of the run. The
+/// If `store_in_test` is true, the store runs in the test process, on a socket
+/// bound to 127.0.0.1. Every wait ends at the time limit of the run. The
 /// processes are killed when this object is destroyed or the test process dies.
 ///
 /// Thread safety: only the thread that created the object may use it.
@@ -59,7 +59,7 @@ class Processes {
   ~Processes();
 
   pid_t pid(int rank) const;
-  /// What the rank has printed so far.
+  /// Returns the text that the rank has printed so far.
   const std::string& output(int rank) const;
   c10d::Store& store() const;
 

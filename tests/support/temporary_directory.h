@@ -12,7 +12,7 @@
 
 namespace accelerate {
 
-/// A new folder for one test; the destructor removes it.
+/// A new folder for one test; the destructor removes the folder.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {

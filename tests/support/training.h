@@ -25,7 +25,7 @@ struct NetImpl : torch::nn::Module {
     first = register_module("first", torch::nn::Linear(6, 9));
     second = register_module("second", torch::nn::Linear(9, 9));
     unused = register_module("unused", torch::nn::Linear(3, 3));
-    // The same weight under two names.
+    // Registers the same weight under two names.
     tied = register_parameter("tied", second->weight);
   }
   at::Tensor forward(const at::Tensor& x) {

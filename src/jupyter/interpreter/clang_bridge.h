@@ -2,9 +2,10 @@
 // Calls the interpreter inside clang-repl through the symbols that clang-repl
 // exports.
 //
-// On its own, clang-repl reads its input line by line, cannot use a precompiled
-// header and exits at the first exception. Our library is loaded into the
-// clang-repl process and takes over just before clang-repl runs its first line.
+// Without changes, clang-repl reads its input line by line, cannot use a
+// precompiled header, and exits at the first exception. This library is loaded
+// into the clang-repl process and takes control before clang-repl runs its
+// first line.
 #pragma once
 
 #include <string>

@@ -16,8 +16,8 @@ extern sigjmp_buf interrupt_target;
 void handle_interrupts();
 
 /// While an object of this class exists, SIGINT stops the running cell. The
-/// cell stops at once if its thread runs the cell's own code or blocks in a C
-/// library call made directly by the cell. Otherwise, the cell stops when its
+/// cell stops immediately if its thread runs the cell's own code or blocks in a
+/// C library call made directly by the cell. Otherwise, the cell stops when its
 /// thread returns to the cell's own code.
 class Interruptible {
  public:

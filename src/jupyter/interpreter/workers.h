@@ -8,7 +8,8 @@
 
 namespace accelerate::jupyter {
 
-/// The state of this interpreter, and the cells that its workers repeat.
+/// The notebook that this interpreter runs, with the cells that workers must
+/// repeat.
 struct Notebook {
   std::string accelerate;  ///< The path of the `accelerate` command.
   std::string kernel;      ///< The program that starts interpreters.
@@ -25,8 +26,8 @@ struct Notebook {
 
 Notebook& notebook();
 
-/// Redirects stdout to /dev/null if `muted` is true, else restores stdout. A
-/// worker mutes stdout while it repeats cells.
+/// Redirects stdout to /dev/null if `muted` is true, otherwise restores stdout.
+/// A worker mutes stdout while it repeats cells.
 void mute_stdout(bool muted);
 
 }  // namespace accelerate::jupyter

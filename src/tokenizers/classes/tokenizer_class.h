@@ -51,7 +51,7 @@ struct TokenizerClass {
   /// How a class uses the post-processor in tokenizer.json.
   enum class Processing {
     from_file,       ///< Uses the file's post-processor, if any.
-    own,             ///< Replaces it with `post_processor`.
+    own,             ///< Uses `post_processor` instead of the file's.
     own_if_missing,  ///< Uses `post_processor` if the file has none.
     bos_eos,         ///< Ignores it; follows `add_bos_token`, `add_eos_token`.
   };
@@ -64,8 +64,8 @@ struct TokenizerClass {
   const char* model;
   std::vector<TokenParameter> special_tokens = {};
   VocabularyFiles files = VocabularyFiles::none;
-  /// Sets `normalizer`, `pre_tokenizer`, `decoder` and `model` of the
-  /// description. Null: the class uses tokenizer.json as it is.
+  /// Sets `normalizer`, `pre_tokenizer`, `decoder` and `model` in the
+  /// description. Null if the class uses tokenizer.json as it is.
   void (*describe)(
       const ClassArguments& arguments,
       const accelerate::Json* tokenizer_json,

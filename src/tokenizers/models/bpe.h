@@ -17,7 +17,7 @@
 namespace transformers::tokenizers {
 
 struct BpeOptions {
-  std::string unk_token;  // Empty: unknown characters are dropped.
+  std::string unk_token;  // If empty, unknown characters are dropped.
   std::string continuing_subword_prefix;
   std::string end_of_word_suffix;
   bool fuse_unk = false;

@@ -69,7 +69,7 @@ class MergeTable {
  private:
   static constexpr std::uint64_t kFree = (std::uint64_t{1} << 48) - 1;
 
-  // Two 48-bit numbers.
+  // Packs two 48-bit numbers: the pair of ids and the merge.
   struct Slot {
     Slot() : Slot(0, kFree) {}
     Slot(std::uint64_t key, std::uint64_t value)

@@ -65,7 +65,7 @@ class Model {
 struct ModelText {
   std::string_view vocab;
   std::string_view merges;
-  bool mapped = false;         // See `JsonCursor`.
+  bool mapped = false;         // Whether the text is mapped; see `JsonCursor`.
   std::size_t vocab_size = 0;  // Number of members or elements.
   std::size_t merges_size = 0;
 };

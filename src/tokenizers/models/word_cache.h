@@ -127,8 +127,8 @@ class CacheTable {
   Slot* slots_;
 };
 
-using ShortWords = CacheTable<24, 8>;  // One cache line.
-using LongWords = CacheTable<64, 14>;  // Two cache lines.
+using ShortWords = CacheTable<24, 8>;  // A slot takes one cache line.
+using LongWords = CacheTable<64, 14>;  // A slot takes two cache lines.
 static_assert(sizeof(ShortWords::Slot) == 64);
 static_assert(sizeof(LongWords::Slot) == 128);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hand-written scanners for the regular expressions of byte-level tokenizers.
 // Each scanner calls `emit(begin, end)` for every piece. The pieces cover the
-// whole text, and each byte is read a bounded number of times.
+// whole text, and scanning takes linear time.
 #pragma once
 
 #include <cstdint>

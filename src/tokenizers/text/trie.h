@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A byte trie that finds the tokens that a text begins with. All edges are in
+// A byte trie that finds the tokens with which a text begins. All edges are in
 // one hash table.
 #pragma once
 
@@ -55,7 +55,7 @@ class Trie {
 
  private:
   struct Edge {
-    std::uint64_t key = 0;  // 0: free.
+    std::uint64_t key = 0;  // 0 if the slot is free.
     std::uint32_t child = 0;
   };
   static std::uint64_t key_of(std::uint32_t node, unsigned char byte) {

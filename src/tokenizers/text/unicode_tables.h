@@ -31,16 +31,17 @@ struct ClassRange {
 };
 using ClassRanges = std::span<const ClassRange>;
 
-extern const CodeRanges kLetters;          // \p{L} in regular expressions
-extern const CodeRanges kNumbers;          // \p{N} in regular expressions
-extern const CodeRanges kSpaces;           // White_Space
-extern const CodeRanges kWords;            // \w
-extern const CodeRanges kNumerics;         // `Digits` splits at these
-extern const CodeRanges kPunctuation;      // of ASCII and Unicode
-extern const CodeRanges kControls;         // `clean_text` removes these
-extern const CodeRanges kNonspacingMarks;  // removed by `strip_accents` (BERT)
-extern const CodeRanges kCombiningMarks;   // removed by `StripAccents`
-extern const CodeRanges kChinese;          // BERT adds spaces around these
+extern const CodeRanges kLetters;      // \p{L} in regular expressions
+extern const CodeRanges kNumbers;      // \p{N} in regular expressions
+extern const CodeRanges kSpaces;       // White_Space
+extern const CodeRanges kWords;        // \w
+extern const CodeRanges kNumerics;     // `Digits` splits at these
+extern const CodeRanges kPunctuation;  // punctuation in ASCII and in Unicode
+extern const CodeRanges kControls;     // `clean_text` removes these
+// `strip_accents` (BERT) removes these
+extern const CodeRanges kNonspacingMarks;
+extern const CodeRanges kCombiningMarks;  // `StripAccents` removes these
+extern const CodeRanges kChinese;         // BERT adds spaces around these
 
 // Characters that the normalization forms decompose. The decompositions come
 // from utf8proc.

@@ -8,16 +8,17 @@
 
 namespace accelerate {
 
-/// The output of `accelerate --help`.
+/// Returns the output of `accelerate --help`.
 std::string overview_help();
-/// The output of `accelerate <command> --help`, at most 100 columns wide.
+/// Returns the output of `accelerate <command> --help`, at most 100 columns
+/// wide.
 std::string command_help(const CommandInfo& info);
-/// The output of `accelerate help environment` and of `accelerate help
+/// Returns the output of `accelerate help environment` and of `accelerate help
 /// exit-codes`.
 std::string environment_help();
 std::string exit_codes_help();
 
-/// The page `name` of docs/reference/ as Markdown. `name` is `cli`,
+/// Returns the page `name` of docs/reference/ as Markdown. `name` is `cli`,
 /// `environment`, `exit-codes` or `configuration`; the result is empty for any
 /// other name.
 std::string reference_page(const std::string& name);

@@ -22,10 +22,10 @@ struct Usage {
 /// unknown argument.
 void check_arguments(int argc, char** argv, const Usage& usage);
 
-/// Whether `name` is among the arguments.
+/// Returns whether `name` is among the arguments.
 bool has_flag(int argc, char** argv, const std::string& name);
 
-/// The text after `name=`; empty if there is no such argument.
+/// Returns the text after `name=`; empty if there is no such argument.
 std::string value_of(int argc, char** argv, const std::string& name);
 
 }  // namespace accelerate::benchmarks

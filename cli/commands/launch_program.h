@@ -8,12 +8,12 @@
 
 namespace accelerate {
 
-/// The toolchain with which this installation compiles programs.
+/// Returns the toolchain with which this installation compiles programs.
 Toolchain installed_toolchain(const CommandContext& context);
 
-/// The options for `compile_program`, from the settings and the toolchain of
-/// this installation. `print_status` in the returned options prints to the
-/// console of `context`, so `context` must outlive these options.
+/// Returns the options for `compile_program`, from the settings and the
+/// toolchain of this installation. `print_status` in the returned options
+/// prints to the console of `context`, so `context` must outlive these options.
 CompileOptions compile_options(
     const Settings& settings, CommandContext& context);
 

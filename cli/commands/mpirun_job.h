@@ -19,7 +19,7 @@ namespace accelerate {
 /// `mpirun`.
 void use_mpirun(LaunchPlan& plan, const std::string& free_port);
 
-/// Whether `use_mpirun` needs a free port.
+/// Returns whether `use_mpirun` needs a free port.
 bool needs_free_mpirun_port(const Settings& settings);
 
 }  // namespace accelerate

@@ -36,7 +36,7 @@ class Dispatch : public StepReader {
 
   /// Returns the next step with only this rank's portion. Collective.
   std::optional<Step> next() override;
-  /// The number of times that rank 0 has broadcast the structure of the
+  /// Returns the number of times that rank 0 has broadcast the structure of the
   /// batches.
   std::int64_t structures_sent() const { return structures_sent_; }
 

@@ -49,7 +49,7 @@ class OrderedPool {
   /// Waits for the next job and returns its result; empty after the last job.
   /// Rethrows the job's exception. Throws `IoError` if the job times out.
   std::optional<Result> next() { return shared_->next(); }
-  /// Whether `next` would return without waiting.
+  /// Returns whether `next` would return without waiting.
   bool is_ready() { return shared_->is_ready(); }
 
  private:

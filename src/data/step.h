@@ -35,8 +35,8 @@ class StepReader {
  public:
   virtual ~StepReader() = default;
   virtual std::optional<Step> next() = 0;
-  /// Whether `next` would return or throw without waiting, because a worker has
-  /// already read the step or failed.
+  /// Returns whether `next` would return or throw without waiting, because a
+  /// worker has already read the step or failed.
   virtual bool is_ready() { return false; }
 };
 

@@ -64,12 +64,12 @@ struct GpuFacts {
   int minor = 0;
 };
 
-/// The GPU's name and architecture, for example `NVIDIA H200 (sm_90)`.
+/// Returns the GPU's name and architecture, for example `NVIDIA H200 (sm_90)`.
 ACCELERATE_API std::string gpu_text(const GpuFacts& gpu);
 
-/// Whether the GPU has native matmuls in `type`: fp16 requires sm_60, bf16
-/// requires sm_80, and fp8 requires sm_89. Returns true for every other type.
-/// LibTorch emulates matmuls that are not native, which is slow.
+/// Returns whether the GPU has native matmuls in `type`: fp16 requires sm_60,
+/// bf16 requires sm_80, and fp8 requires sm_89. Returns true for every other
+/// type. LibTorch emulates matmuls that are not native, which is slow.
 ACCELERATE_API bool gpu_computes_in(c10::ScalarType type, const GpuFacts& gpu);
 
 /// Returns the error for a GPU that cannot run the kernels in this build.

@@ -65,14 +65,14 @@ class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
 
-  /// The backend's name in messages, for example `CUDA`.
+  /// Returns the backend's name in messages, for example `CUDA`.
   virtual const char* name() const = 0;
   virtual c10::DeviceType type() const = 0;
   virtual int device_count() const = 0;
-  /// The device's name in messages, for example `NVIDIA H200 (sm_90)`.
+  /// Returns the device's name in messages, for example `NVIDIA H200 (sm_90)`.
   virtual std::string describe(int index) const = 0;
-  /// A unique identifier of the physical device. The identifier is the same in
-  /// every process, even if the device has a different index in another
+  /// Returns a unique identifier of the physical device. The identifier is the
+  /// same in every process, even if the device has a different index in another
   /// process.
   virtual std::string identity(int index) const = 0;
 
@@ -81,11 +81,11 @@ class DeviceBackend {
   /// Throws `UnsupportedError`, which names the device, if the kernels in this
   /// build cannot run on the device.
   virtual void use_device(int index) const = 0;
-  /// Whether the device supports matmuls in `type` natively.
+  /// Returns whether the device supports matmuls in `type` natively.
   virtual bool computes_in(c10::ScalarType type, int index) const = 0;
   virtual DeviceMemory memory(int index) const = 0;
 
-  /// The name of the collective library, for example `nccl`.
+  /// Returns the name of the collective library, for example `nccl`.
   virtual const char* collectives() const = 0;
   /// Creates a c10d backend for tensors on the device. The caller must release
   /// the returned reference.
@@ -102,11 +102,11 @@ class DeviceBackend {
   /// stream.
   virtual std::unique_ptr<DeviceGraph> make_graph(
       int index, const DeviceGraph* pool) const = 0;
-  /// Whether the current stream is capturing a graph.
+  /// Returns whether the current stream is capturing a graph.
   virtual bool is_capturing() const = 0;
 
-  /// The fused operations for tensors on the device (fused_blocks.h), or null
-  /// if there are none.
+  /// Returns the fused operations for tensors on the device (fused_blocks.h),
+  /// or null if there are none.
   virtual const FusedBlocks* fused_blocks() const { return nullptr; }
 };
 

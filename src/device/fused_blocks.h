@@ -154,20 +154,20 @@ inline constexpr std::uint32_t kFusedBlocksVersion = 2;
 struct FusedBlocks {
   using Tensors = std::vector<at::Tensor>;
 
-  /// Whether `encoder_block` computes the block that `options` describes, with
-  /// heads of `head_dim` channels. The dropout rates in `options` must be the
-  /// highest rates that the caller will use. Models call this function once, in
-  /// `prepare`.
+  /// Returns whether `encoder_block` computes the block that `options`
+  /// describes, with heads of `head_dim` channels. The dropout rates in
+  /// `options` must be the highest rates that the caller will use. Models call
+  /// this function once, in `prepare`.
   bool (*supports_encoder_block)(
       const EncoderBlockOptions& options, std::int64_t head_dim);
   /// Like `supports_encoder_block`, but for `decoder_block`.
   bool (*supports_decoder_block)(
       const DecoderBlockOptions& options, std::int64_t head_dim);
-  /// Whether `encoder_block` accepts `sequence_offsets` for heads of `head_dim`
-  /// channels.
+  /// Returns whether `encoder_block` accepts `sequence_offsets` for heads of
+  /// `head_dim` channels.
   bool (*supports_unpadding)(std::int64_t head_dim);
-  /// Whether the blocks accept rows of `tokens` tokens. The result depends on
-  /// whether LibTorch's deterministic algorithms are enabled.
+  /// Returns whether the blocks accept rows of `tokens` tokens. The result
+  /// depends on whether LibTorch's deterministic algorithms are enabled.
   bool (*supports_length)(std::int64_t tokens);
 
   at::Tensor (*encoder_block)(

@@ -45,10 +45,10 @@ class Interceptor {
 /// arguments.
 class InterceptedCall {
  public:
-  /// The name of the operator, such as `aten::batch_norm`.
+  /// Returns the name of the operator, such as `aten::batch_norm`.
   virtual const std::string& name() const = 0;
-  /// The arguments, in the order of the operator's schema. Valid only until
-  /// `proceed`, `proceed_with` or `set_result` is called.
+  /// Returns the arguments, in the order of the operator's schema. Valid only
+  /// until `proceed`, `proceed_with` or `set_result` is called.
   virtual c10::ArrayRef<c10::IValue> arguments() const = 0;
   /// Runs the operator; if the arguments have several marks, runs the next
   /// interceptor instead.
@@ -74,7 +74,7 @@ class InterceptedCall {
 void mark(const at::Tensor& tensor, std::shared_ptr<Interceptor> interceptor);
 /// Removes the mark; does nothing to a tensor without a mark.
 void unmark(const at::Tensor& tensor);
-/// The interceptor of a marked tensor; null without a mark.
+/// Returns the interceptor of a marked tensor; null without a mark.
 Interceptor* interceptor_of(const at::Tensor& tensor);
 
 }  // namespace accelerate

@@ -17,8 +17,8 @@ namespace accelerate {
 ACCELERATE_API OutOfMemoryError
 out_of_memory(const c10::Error& error, c10::Device device);
 
-/// Whether LibTorch throws `error` because a device, or the CPU, is out of
-/// memory.
+/// Returns whether LibTorch throws `error` because a device, or the CPU, is out
+/// of memory.
 ACCELERATE_API bool is_out_of_memory_error(const c10::Error& error);
 
 /// Calls `body` and returns its result. If LibTorch throws an out-of-memory

@@ -36,15 +36,17 @@ class CaptureDevice {
         num_steps_(num_steps) {}
 
   c10::Device device() const { return device_; }
-  /// The number of steps that the recorder has captured and not dropped.
+  /// Returns the number of steps that the recorder has captured and not
+  /// dropped.
   std::int64_t num_steps() const { return num_steps_; }
-  /// The memory of the device in bytes; 0 if it is unknown.
+  /// Returns the memory of the device in bytes; 0 if it is unknown.
   std::int64_t total_memory() const {
     return backend_.memory(device_.index()).total;
   }
   /// Creates a graph that shares its memory with all graphs of the recorder.
   std::unique_ptr<DeviceGraph> make_graph();
-  /// The graph whose memory pool later graphs share; null before the first.
+  /// Returns the graph whose memory pool later graphs share; null before the
+  /// first.
   const DeviceGraph* pool() const { return pool_; }
 
  private:
@@ -83,7 +85,7 @@ class RecorderClient {
   RecorderClient& operator=(const RecorderClient&) = delete;
   virtual ~RecorderClient() = default;
 
-  /// The device whose work is captured.
+  /// Returns the device whose work is captured.
   virtual c10::Device device() const = 0;
   /// Returns the reason why a call must run eagerly, or nothing if the call may
   /// be captured or replayed. An empty reason is not reported.
@@ -149,22 +151,23 @@ class ACCELERATE_API StepRecorder {
   /// undefined input is passed to `body` as an undefined tensor.
   Tensors run(const std::string& key, const Tensors& inputs, const Body& body);
 
-  /// Whether the policy allows captures. If not, reports the reason that the
-  /// policy contains.
+  /// Returns whether the policy allows captures. If not, reports the reason
+  /// that the policy contains.
   bool is_enabled();
   /// Makes `why_not` return `reason`, which says why calls run eagerly. Also
   /// prints the reason as a note, but only if no reason has been printed
   /// before.
   void decline(const std::string& reason) { report_once(reason, "note"); }
 
-  /// The number of captured calls that have not been dropped.
+  /// Returns the number of captured calls that have not been dropped.
   std::int64_t num_graphs() const { return num_graphs_; }
-  /// The number of captures since the recorder was created.
+  /// Returns the number of captures since the recorder was created.
   std::int64_t num_captures() const { return num_captures_; }
-  /// The number of replays, including the replay that follows each capture.
+  /// Returns the number of replays, including the replay that follows each
+  /// capture.
   std::int64_t num_replays() const { return num_replays_; }
-  /// The most recent reason why a call could not be captured. Empty if there
-  /// was no such call.
+  /// Returns the most recent reason why a call could not be captured. Empty if
+  /// there was no such call.
   const std::string& why_not() const { return why_not_; }
 
  private:

@@ -27,7 +27,7 @@ class ModelCache {
   std::filesystem::path blob(const std::string& etag) const;
   std::filesystem::path lock(const std::string& etag) const;
 
-  /// Whether the cache contains a file from a commit.
+  /// Returns whether the cache contains a file from a commit.
   bool has(const std::string& commit, const std::string& file) const;
   /// Creates a file in a commit's snapshot as a link to a blob.
   void link(

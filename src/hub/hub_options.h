@@ -34,8 +34,8 @@ struct HubOptions {
   std::chrono::milliseconds max_pause = std::chrono::seconds(16);
 };
 
-/// Whether other machines could read requests to `endpoint`: the URL uses HTTP
-/// without TLS, and the server is not on this machine.
+/// Returns whether other machines could read requests to `endpoint`: the URL
+/// uses HTTP without TLS, and the server is not on this machine.
 bool is_unencrypted(std::string_view endpoint);
 
 /// Combines `options` with environment variables such as `HF_ENDPOINT`. Throws

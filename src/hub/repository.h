@@ -27,14 +27,14 @@ struct Repository {
 Repository make_repository(
     const std::string& name, const std::string& revision);
 
-/// Whether `text` is a full commit id: 40 hexadecimal digits.
+/// Returns whether `text` is a full commit id: 40 hexadecimal digits.
 bool is_commit(std::string_view text);
 
-/// Whether an untrusted path stays inside its folder: it is relative and has no
-/// `..`, empty parts or control characters.
+/// Returns whether an untrusted path stays inside its folder: it is relative
+/// and has no `..`, empty parts or control characters.
 bool is_plain_path(std::string_view path);
 
-/// Whether untrusted text is a safe file name.
+/// Returns whether untrusted text is a safe file name.
 bool is_plain_name(std::string_view name);
 
 }  // namespace transformers::hub

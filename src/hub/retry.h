@@ -32,7 +32,8 @@ class Retry {
   int without_progress_ = 0;
 };
 
-/// Whether another attempt may succeed after a response with this status.
+/// Returns whether another attempt may succeed after a response with this
+/// status.
 inline bool is_transient(int status) {
   return status == 408 || status == 429 || (status >= 500 && status <= 504);
 }

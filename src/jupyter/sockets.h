@@ -45,7 +45,7 @@ class Sockets {
   Sockets& operator=(const Sockets&) = delete;
   ~Sockets();
 
-  /// The ZeroMQ socket, for `zmq_poll`.
+  /// Returns the ZeroMQ socket, for `zmq_poll`.
   void* handle(Channel channel) const;
   /// Returns the next message on `channel`, or nothing if no message has
   /// arrived. Does not wait. Drops a message with a wrong signature or too many

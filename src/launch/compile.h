@@ -34,8 +34,8 @@ struct CompileOptions {
 std::filesystem::path compile_program(
     const std::filesystem::path& source, const CompileOptions& options);
 
-/// The path where `compile_program` puts the executable for the current content
-/// of `source`. Does not compile.
+/// Returns the path where `compile_program` puts the executable for the current
+/// content of `source`. Does not compile.
 std::filesystem::path compiled_path(
     const std::filesystem::path& source, const CompileOptions& options);
 

@@ -72,7 +72,7 @@ class Connections {
   Connections& operator=(const Connections&) = delete;
   ~Connections();
 
-  /// The listening endpoints, with the ports the kernel assigned.
+  /// Returns the listening endpoints, with the ports the kernel assigned.
   const std::vector<Endpoint>& endpoints() const { return bound_; }
 
   struct Ready {
@@ -87,7 +87,8 @@ class Connections {
   /// Accepts connections and reads bytes on the ready sockets, and closes
   /// connections that did not authenticate in time.
   void handle(const Ready& ready);
-  /// The time when `handle` must be called even if no event has occurred.
+  /// Returns the time when `handle` must be called even if no event has
+  /// occurred.
   std::optional<Clock::time_point> next_deadline() const;
 
   /// Buffers `bytes` for the next `flush`.

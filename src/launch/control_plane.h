@@ -35,9 +35,9 @@ class ControlPlane {
   /// If another thread is waiting in `start_generation`, makes that call throw.
   virtual void cancel() = 0;
 
-  /// The events of this generation: failures on other machines, and whether
-  /// every machine is done, that is, all its workers have exited or it has
-  /// disconnected.
+  /// Returns the events of this generation: failures on other machines, and
+  /// whether every machine is done, that is, all its workers have exited or it
+  /// has disconnected.
   MachineEvents& events() { return events_; }
   /// Reports to the other machines that a rank on this machine failed.
   virtual void report_failure(const Failure& failure) = 0;
@@ -49,10 +49,11 @@ class ControlPlane {
 
   /// Ends all waiting requests at the store, if this machine runs the store.
   virtual void abort_store(const std::string& reason) = 0;
-  /// The status of the ranks that are connected to this machine's store.
+  /// Returns the status of the ranks that are connected to this machine's
+  /// store.
   virtual std::vector<RankStatus> store_status() const = 0;
-  /// The status of all ranks. Asks the other machines, and waits at most one
-  /// second for their answers.
+  /// Returns the status of all ranks. Asks the other machines, and waits at
+  /// most one second for their answers.
   virtual std::vector<RankStatus> status() = 0;
 
  protected:

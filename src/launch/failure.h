@@ -41,15 +41,15 @@ struct Failure {
   /// The name and address of the machine, if a whole machine disconnected.
   std::string disconnected_machine;
 
-  /// Whether the rank exited only because of the interrupt, so that there is
-  /// nothing else to report.
+  /// Returns whether the rank exited only because of the interrupt, so that
+  /// there is nothing else to report.
   bool is_plain_interrupt() const {
     return interrupt != 0 &&
            (signal == interrupt || exit_code == 128 + interrupt ||
             signal == 9);  // A second interrupt sends SIGKILL.
   }
-  /// Whether the program was preempted and saved a checkpoint, from which it
-  /// can resume.
+  /// Returns whether the program was preempted and saved a checkpoint, from
+  /// which it can resume.
   bool is_preemption() const {
     return signal == 0 && exit_code == kPreemptedExitCode;
   }

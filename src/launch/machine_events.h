@@ -54,8 +54,8 @@ class MachineEvents {
   bool all_done_ = false;
 };
 
-/// The failure to report for a machine that disconnected. `rank` is the
-/// machine's first rank.
+/// Returns the failure that is reported when a machine disconnects. `rank` is
+/// the machine's first rank.
 Failure disconnected_machine(
     const std::string& name, std::int64_t rank, double seconds);
 

@@ -42,14 +42,15 @@ class MachineRendezvous {
     std::int64_t rank = -1;
     std::string error;
   };
-  /// Why a machine of another job cannot join; empty for this job's machines.
+  /// Returns why a machine of another job cannot join; empty for this job's
+  /// machines.
   std::string stranger_text(const MachineInfo& machine) const;
   Entry add(MachineInfo machine);
   /// Removes a machine that disconnected.
   void remove(std::int64_t rank) { machines_.erase(rank); }
   /// Records a refused connection for the table in `missing_text`.
   void add_refusal(const std::string& address, const std::string& reason);
-  /// Whether a connection was refused because of its job secret.
+  /// Returns whether a connection was refused because of its job secret.
   bool refused_a_secret() const;
 
   bool is_complete() const {
@@ -59,11 +60,11 @@ class MachineRendezvous {
     return machines_;
   }
 
-  /// The error text "1 of 3 machines did not join …", with a table of all
-  /// machines.
+  /// Returns the error text "1 of 3 machines did not join …", with a table of
+  /// all machines.
   std::string missing_text(const std::string& endpoint, double seconds) const;
-  /// A table of the settings that differ between machines; empty if no setting
-  /// differs.
+  /// Returns a table of the settings that differ between machines; empty if no
+  /// setting differs.
   std::string difference_text() const;
 
  private:

@@ -45,8 +45,8 @@ struct TrainingBytes {
   double total() const { return weights + gradients + optimizer; }
 };
 
-/// The memory that each process needs to train a model at a ZeRO stage. Stage 0
-/// shards nothing. Stage 1 shards the optimizer state, stage 2 also the
+/// Returns the memory that each process needs to train a model at a ZeRO stage.
+/// Stage 0 shards nothing. Stage 1 shards the optimizer state, stage 2 also the
 /// gradients, and stage 3 also the weights. Each weight, each gradient and each
 /// of Adam's two values per parameter takes `value_bytes`.
 TrainingBytes training_bytes(

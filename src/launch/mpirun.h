@@ -28,11 +28,11 @@ struct MpirunOptions {
   std::vector<std::string> program_argv;
 };
 
-/// The `mpirun` command line that starts the program.
+/// Returns the `mpirun` command line that starts the program.
 std::vector<std::string> mpirun_argv(const MpirunOptions& options);
 
-/// The first node in a hostfile: "node-a" for "node-a slots=2" or "node-a:2".
-/// Empty if the hostfile lists no nodes.
+/// Returns the first node in a hostfile: "node-a" for "node-a slots=2" or
+/// "node-a:2". Empty if the hostfile lists no nodes.
 std::string first_hostfile_node(const std::string& hostfile_text);
 
 }  // namespace accelerate

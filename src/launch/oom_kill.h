@@ -14,8 +14,8 @@ class OomKillMonitor {
  public:
   explicit OomKillMonitor(const std::string& root = "");
 
-  /// Whether an OOM kill has happened since construction; empty if the kernel
-  /// does not report OOM kills.
+  /// Returns whether an OOM kill has happened since construction; empty if the
+  /// kernel does not report OOM kills.
   std::optional<bool> happened() const;
 
  private:

@@ -62,8 +62,8 @@ class Output {
   /// left behind.
   void drain();
   RankTail tail(std::int64_t rank) const;
-  /// Why output could not be written, for example to a full disk; empty if all
-  /// was written, or if the reader of a pipe has exited.
+  /// Returns why output could not be written, for example to a full disk; empty
+  /// if all output was written, or if the reader of a pipe has exited.
   std::string lost() const;
   /// Passes a new window size on to the workers' terminals.
   void resize();

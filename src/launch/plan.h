@@ -42,8 +42,8 @@ struct JobShape {
   JobShape on_machine(std::int64_t rank) const;
 };
 
-/// How long machines wait for each other: 60 s for `--rdzv_timeout 60` or
-/// `--rdzv_conf timeout=60`. Throws `ConfigError` for other keys in
+/// Returns how long machines wait for each other: 60 s for `--rdzv_timeout 60`
+/// or `--rdzv_conf timeout=60`. Throws `ConfigError` for other keys in
 /// `--rdzv_conf`.
 std::chrono::milliseconds rendezvous_timeout(const Settings& settings);
 
@@ -60,10 +60,10 @@ struct MainAddress {
   Endpoint endpoint(std::size_t index) const {
     return {false, address, ports.at(index)};
   }
-  /// The port that the program should open on machine 0: the launcher's port +
-  /// 1, so that a firewall needs to open only a small range of ports. Returns
-  /// 0, which means any free port, if the user did not choose the launcher's
-  /// port.
+  /// Returns the port that the program should open on machine 0: the launcher's
+  /// port + 1, so that a firewall needs to open only a small range of ports.
+  /// Returns 0, which means any free port, if the user did not choose the
+  /// launcher's port.
   std::uint16_t program_port() const;
   /// "n1:29500", or "n1, ports 20112, 27310, …".
   std::string text() const;
@@ -81,7 +81,8 @@ struct LaunchFiles {
   std::string store_socket() const;
   std::string error_file(std::int64_t rank) const;
   std::string progress_file(std::int64_t rank) const;
-  /// A pattern that matches the log files of a rank; empty without log files.
+  /// Returns a pattern that matches the log files of a rank; empty without log
+  /// files.
   std::string log_pattern(std::int64_t rank) const;
 };
 
@@ -116,24 +117,25 @@ struct Generation {
   std::string network_interface;
 };
 
-/// The commands for this machine's workers.
+/// Returns the commands for this machine's workers.
 std::vector<WorkerCommand> make_worker_commands(
     const LaunchPlan& plan, const Generation& generation);
 
-/// The variables to add to the launcher's environment for a worker. These
-/// variables override inherited variables with the same name.
+/// Returns the variables to add to the launcher's environment for a worker.
+/// These variables override inherited variables with the same name.
 std::map<std::string, std::string> worker_variables(
     const LaunchPlan& plan,
     const Generation& generation,
     std::int64_t local_rank);
 
-/// The GPUs for this machine's workers, in the order of local ranks.
+/// Returns the GPUs for this machine's workers, in the order of local ranks.
 /// `--gpu_ids` are indices into the GPUs that CUDA_VISIBLE_DEVICES exposes.
 std::vector<Gpu> gpus_in_use(
     const Settings& settings, const Hardware& hardware);
 
-/// The CPUs for a worker: the CPUs near its GPU if they are known, otherwise an
-/// equal share of all CPUs. Empty if there are fewer CPUs than workers.
+/// Returns the CPUs for a worker: the CPUs near its GPU if they are known,
+/// otherwise an equal share of all CPUs. Empty if there are fewer CPUs than
+/// workers.
 std::vector<int> cpus_of_worker(
     const Settings& settings,
     const Hardware& hardware,

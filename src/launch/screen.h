@@ -20,7 +20,8 @@ class Screen {
   void write_raw(std::string_view bytes);
   /// Writes `text` on a line of its own, with a newline.
   void line(std::string_view text);
-  /// On a terminal, shows `text` as the unfinished line at the bottom.
+  /// Shows `text` as the unfinished line at the bottom of a terminal. Does
+  /// nothing for other outputs.
   void progress(std::string_view text);
   /// Clears the line that `progress` shows at the bottom.
   void end_progress();
@@ -31,10 +32,10 @@ class Screen {
   void clear_line();
 
   bool is_terminal() const { return is_terminal_; }
-  /// Whether the reader of the output has exited.
+  /// Returns whether the reader of the output has exited.
   bool is_broken() const { return broken_; }
-  /// The error code of the last write that lost bytes, for example because the
-  /// disk was full; 0 if no bytes were lost.
+  /// Returns the error code of the last write that lost bytes, for example
+  /// because the disk was full; 0 if no bytes were lost.
   int error() const { return error_; }
 
  private:

@@ -23,7 +23,7 @@ class SignalQueue {
     int signal = 0;
     bool from_terminal = false;
   };
-  /// A descriptor that is readable when a signal is pending.
+  /// Returns a descriptor that is readable when a signal is pending.
   int fd() const { return fd_.get(); }
   std::optional<ReceivedSignal> take();
 

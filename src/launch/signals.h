@@ -6,7 +6,8 @@
 
 namespace accelerate {
 
-/// The name of a signal: "SIGKILL", or "signal 35" for a signal without a name.
+/// Returns the name of a signal: "SIGKILL", or "signal 35" for a signal without
+/// a name.
 std::string signal_name(int signal);
 
 /// Describes how a process ended: "exited with code 3" or "killed by SIGKILL".

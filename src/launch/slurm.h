@@ -25,8 +25,8 @@ void apply_slurm(Settings& settings, const Environment& environment);
 void check_slurm_launch(
     const Settings& settings, const Environment& environment);
 
-/// The step whose nodes are the machines of this job; none if the user chose
-/// other machines.
+/// Returns the step whose nodes are the machines of this job; none if the user
+/// chose other machines.
 std::optional<SlurmStep> step_of_machines(
     const Settings& settings, const Environment& environment);
 

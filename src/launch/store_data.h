@@ -36,7 +36,7 @@ class StoreData {
   StoreOutcome handle(store::Request request, std::string_view payload);
 
   const std::string* find(const std::string& key) const;
-  /// The first of `keys` that does not exist; empty if all keys exist.
+  /// Returns the first of `keys` that does not exist; empty if all keys exist.
   std::optional<std::string> first_missing(
       const std::vector<std::string>& keys) const;
   void clear() { values_.clear(); }

@@ -41,7 +41,8 @@ struct RunResult {
   int exit_code = 0;
   std::optional<Failure> failure;
   bool was_interrupted = false;  ///< The launcher received a signal.
-  /// Why output of the workers could not be written; empty if all was written.
+  /// Why output of the workers could not be written; empty if all output was
+  /// written.
   std::string lost_output = {};
 };
 

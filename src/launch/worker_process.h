@@ -54,12 +54,12 @@ struct WorkerProcess {
     bool is_preemption() const {
       return signal == 0 && exit_code == kPreemptedExitCode;
     }
-    /// The exit code that a shell would report.
+    /// Returns the exit code that a shell would report.
     int code() const { return signal != 0 ? 128 + signal : exit_code; }
   };
-  /// The exit status, or nothing while the worker is running.
+  /// Returns the exit status, or nothing while the worker is running.
   std::optional<ExitStatus> poll() const;
-  /// Whether a signal or a debugger has stopped the process.
+  /// Returns whether a signal or a debugger has stopped the process.
   bool is_stopped() const;
   /// Sends a signal to the worker's process group if the worker has its own
   /// group, else only to the worker process.

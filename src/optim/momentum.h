@@ -7,7 +7,8 @@
 
 namespace accelerate {
 
-/// Whether the optimizer has the option `momentum` or the option `betas`.
+/// Returns whether the optimizer has the option `momentum` or the option
+/// `betas`.
 bool has_momentum(torch::optim::Optimizer& optimizer);
 
 /// In each parameter group, sets `momentum` or the first of `betas` to `value`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scheduler steps for which it is not yet known on the CPU whether the
-// optimizer's step was skipped.
+// Scheduler steps whose optimizer step may have been skipped. The CPU has not
+// read the skip flag yet.
 #pragma once
 
 #include <deque>
@@ -37,8 +37,8 @@ class PendingSteps {
   bool is_empty() const { return flags_.empty(); }
   bool is_full() const { return size() >= kMaxPending; }
   std::int64_t size() const { return static_cast<std::int64_t>(flags_.size()); }
-  /// Whether there is a pending step whose skip flag can be read without
-  /// waiting. Checks only the oldest pending step.
+  /// Returns whether there is a pending step whose skip flag can be read
+  /// without waiting. Checks only the oldest pending step.
   bool is_ready() const { return !is_empty() && flags_.front()->is_ready(); }
 
   /// Adds a pending step. The optimizer's parameter groups must already have

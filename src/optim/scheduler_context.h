@@ -32,7 +32,7 @@ struct SchedulerContext {
   bool adjust_scheduler = true;
   SchedulerUnit unit = SchedulerUnit::per_process;
 
-  /// The number of scheduler steps that one call to `step` takes.
+  /// Returns the number of scheduler steps that one call to `step` takes.
   std::int64_t steps_per_call() const;
 };
 

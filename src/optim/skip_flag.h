@@ -13,11 +13,11 @@ namespace accelerate {
 class SkipFlag {
  public:
   virtual ~SkipFlag() = default;
-  /// Whether `value` would return without waiting for the device.
+  /// Returns whether `value` would return without waiting for the device.
   virtual bool is_ready() const = 0;
-  /// Whether the step was skipped. Waits for the device if necessary.
+  /// Returns whether the step was skipped. Waits for the device if necessary.
   virtual bool value() const = 0;
-  /// One float on the device: 1 if the step was skipped, otherwise 0.
+  /// Returns one float on the device: 1 if the step was skipped, otherwise 0.
   virtual const at::Tensor& on_device() const = 0;
 };
 

@@ -16,8 +16,8 @@ class StateArchive {
  public:
   virtual ~StateArchive() = default;
 
-  /// A tensor with the same shape as its parameter. A writer does not save an
-  /// undefined tensor. For a reader, a missing tensor is an error.
+  /// Visits a tensor with the same shape as its parameter. A writer does not
+  /// save an undefined tensor. For a reader, a missing tensor is an error.
   virtual void tensor(const std::string& name, at::Tensor& value) = 0;
   /// Like `tensor`, but if the tensor is missing, a reader leaves the value
   /// undefined.

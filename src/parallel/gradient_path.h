@@ -59,12 +59,12 @@ class GradientPath {
   virtual void begin_zero_contribution() = 0;
   virtual void end_zero_contribution() = 0;
 
-  /// The gradients accumulated since the last synchronizing backward pass, for
-  /// checkpoints. Returns one tensor per parameter; the tensor is undefined if
-  /// the parameter has no accumulated gradient.
+  /// Returns the gradients accumulated since the last synchronizing backward
+  /// pass, for checkpoints: one tensor per parameter, which is undefined if the
+  /// parameter has no accumulated gradient.
   virtual std::vector<at::Tensor> sums() const = 0;
   virtual void set_sums(const std::vector<at::Tensor>& sums) = 0;
-  /// The parameters of this path.
+  /// Returns the parameters of this path.
   virtual const NamedTensors& parameters() const = 0;
 
   std::int64_t num_elements() const {

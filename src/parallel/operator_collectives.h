@@ -43,8 +43,8 @@ class OperatorCollectives {
   /// `RankError` if the backward pass of another rank has failed.
   void all_reduce(const std::string& name, const at::Tensor& tensor);
 
-  /// Call before a backward pass. `reduction` is the call that reduces the
-  /// gradients; null if no gradients are reduced.
+  /// Call before a backward pass. `reduction` is the group call with which the
+  /// gradients are reduced; null if no gradients are reduced.
   void begin_backward(std::shared_ptr<GroupCall> reduction);
   /// Call when the backward pass has returned. Collective.
   ///

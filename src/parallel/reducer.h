@@ -74,7 +74,7 @@ class Reducer : public GradientPath {
   void begin_zero_contribution() override;
   void end_zero_contribution() override;
 
-  /// The number of buckets.
+  /// Returns the number of buckets.
   std::size_t num_buckets() const { return buckets_.size(); }
 
  private:

@@ -79,13 +79,13 @@ class Strategy {
   /// the other ranks with a zero contribution. Collective.
   virtual void join_backward(const std::vector<GradientPath*>& paths) = 0;
 
-  /// The collectives that operators start inside forward and backward passes;
-  /// null with one process. After the first call, which every rank must make,
-  /// gradients are reduced only at the end of a backward pass.
+  /// Returns the collectives that operators start inside forward and backward
+  /// passes; null with one process. After the first call, which every rank must
+  /// make, gradients are reduced only at the end of a backward pass.
   virtual std::shared_ptr<OperatorCollectives> operator_collectives() = 0;
 
-  /// The part of `parameter` whose optimizer state this rank holds and that
-  /// this rank's optimizer updates.
+  /// Returns the part of `parameter` whose optimizer state this rank holds and
+  /// that this rank's optimizer updates.
   virtual FlatRange owned_range(const at::Tensor& parameter) const = 0;
   /// Returns why a whole backward pass cannot be captured in a device graph.
   /// Empty if a backward pass can be captured.

@@ -40,7 +40,7 @@ class SyncBatchNorm : public Interceptor {
 
   void intercept(InterceptedCall& call) override;
 
-  /// Whether a batch norm got the marked tensor at least once.
+  /// Returns whether a batch norm got the marked tensor at least once.
   bool was_reached() const { return reached_; }
   const std::string& name() const { return options_.name; }
 

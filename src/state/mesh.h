@@ -38,9 +38,10 @@ class Mesh {
 
   /// This process's rank among the ranks that read different data.
   int data_rank() const;
-  /// The number of ranks that read different data.
+  /// Returns the number of ranks that read different data.
   int data_size() const;
-  /// The ranks that read different data, in the order of their data ranks.
+  /// Returns the ranks that read different data, in the order of their data
+  /// ranks.
   const Group& data_group() const { return world_; }
 
  private:

@@ -45,8 +45,8 @@ class Accumulation {
   /// Resets all counters and weights; keeps the plugin.
   void restart();
 
-  /// Whether the current micro-batch group ends with fewer than `num_steps`
-  /// micro-batches.
+  /// Returns whether the current micro-batch group ends with fewer than
+  /// `num_steps` micro-batches.
   bool incomplete_group() const { return incomplete_; }
 
   /// Returns the position in the micro-batch group and the settings of the
@@ -56,8 +56,8 @@ class Accumulation {
   /// Returns why this run cannot use gradient sums that were saved with
   /// `state`; empty if it can.
   std::string incompatibility(const Json& state) const;
-  /// The total weight of the micro-batches so far in the current group, on this
-  /// rank.
+  /// Returns the total weight of the micro-batches so far in the current group,
+  /// on this rank.
   double group_weight() const { return group_weight_; }
   void set_group_weight(double weight) { group_weight_ = weight; }
 

@@ -12,7 +12,7 @@ namespace accelerate {
 /// SIGTERM kills the process. Only the first call has an effect.
 void install_preemption_handlers();
 
-/// Whether the process has received SIGTERM or SIGUSR1 since
+/// Returns whether the process has received SIGTERM or SIGUSR1 since
 /// `install_preemption_handlers`.
 bool preemption_requested();
 

@@ -36,7 +36,7 @@ struct PreparedModel {
   PreparedModel() = default;
   explicit PreparedModel(torch::nn::Module& module);
 
-  /// The module, or null if it no longer exists.
+  /// Returns the module, or null if it no longer exists.
   torch::nn::Module* live_module() const {
     return holder && holder->expired() ? nullptr : module;
   }

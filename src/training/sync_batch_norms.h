@@ -40,7 +40,7 @@ class SyncBatchNorms {
   void convert(torch::nn::Module& model);
   void convert(const BatchNorm& batch_norm);
 
-  /// Whether forward passes communicate.
+  /// Returns whether forward passes communicate.
   bool communicate();
 
   /// Throws `StateError` if a batch norm was used in training, but its operator

@@ -35,7 +35,7 @@ class SyncRegions {
   /// Returns how `model` synchronizes its gradients in the backward pass for
   /// which `next` returned `sync`.
   Sync sync_of(const torch::nn::Module* model, Sync sync) const;
-  /// Whether optimizers can step after a backward pass with `sync`.
+  /// Returns whether optimizers can step after a backward pass with `sync`.
   bool is_update(Sync sync) const;
 
   bool in_no_sync() const { return depth_ > 0; }

@@ -89,14 +89,14 @@ class TrainingStep {
   /// Shared with the prepared schedulers.
   const std::shared_ptr<LossScaling>& scaling() const { return scaling_; }
 
-  /// The number of finished optimizer updates.
+  /// Returns the number of finished optimizer updates.
   std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates) { updates_ = updates; }
   /// Counts updates that ran without `backward`, in a captured graph. `count`
   /// may be negative.
   void add_updates(std::int64_t count) { updates_ += count; }
 
-  /// Whether buffers may differ between ranks now.
+  /// Returns whether buffers may differ between ranks now.
   bool has_rank_buffers() const;
 
  private:

@@ -44,13 +44,14 @@ class HeadModule : public ModelModule, public accelerate::RecordableModule {
   const PretrainedConfig& common() const { return config.common(); }
   Backbone& backbone() { return *backbone_; }
   const Backbone& backbone() const { return *backbone_; }
-  /// How the batch of a captured step may be padded.
+  /// Returns how the batch of a captured step may be padded.
   virtual Padding padding() const { return {}; }
-  /// The padding for heads that have a label and a result for each token.
+  /// Returns the padding for heads that have a label and a result for each
+  /// token.
   Padding per_token_padding() const;
 
  private:
-  /// Whether this call is a training step that the recorder supports.
+  /// Returns whether this call is a training step that the recorder supports.
   bool is_recordable(const ModelInputs& inputs) const;
   /// Returns the reason why a step must run eagerly although its inputs could
   /// be captured; empty if the step may be captured.

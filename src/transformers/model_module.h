@@ -85,9 +85,9 @@ class ModelModule : public Layer, public accelerate::AutocastModule {
   /// Sets the policy, and chooses the implementation of all layers.
   void set_autocast(std::optional<accelerate::AutocastPolicy> policy) override;
 
-  /// The standard deviation of random weights, from the config.
+  /// Returns the standard deviation of random weights, from the config.
   virtual double initializer_range() const = 0;
-  /// The name under which heads register their backbone.
+  /// Returns the name under which heads register their backbone.
   virtual std::string base_model_prefix() const = 0;
   /// Maps the name of a head's weight to the name of the parameter that the
   /// config may tie it to.
@@ -141,7 +141,7 @@ class Block : public Layer {
       const at::Tensor& hidden_BTD, const LayerContext& context) = 0;
 
   void choose_blocks(const BlockChoice& choice) override;
-  /// Whether the chosen implementation accepts an unpadded batch.
+  /// Returns whether the chosen implementation accepts an unpadded batch.
   bool can_unpad() const { return support_.block && support_.unpadding; }
 
  protected:
@@ -149,7 +149,7 @@ class Block : public Layer {
   /// `prepare`.
   virtual BlockSupport supported_by(
       const accelerate::FusedBlocks& blocks) const = 0;
-  /// Whether a call runs as a fused block.
+  /// Returns whether a call runs as a fused block.
   bool runs_fused(
       const at::Tensor& hidden_BTD, const LayerContext& context) const;
 
@@ -164,9 +164,9 @@ class Backbone : public ModelModule {
 
   virtual const Embedding& input_embeddings() const = 0;
   virtual std::int64_t width() const = 0;
-  /// How rows may be padded if the head ignores padding tokens.
+  /// Returns how rows may be padded if the head ignores padding tokens.
   virtual Padding padding() const { return {}; }
-  /// Whether the chosen blocks may skip padding.
+  /// Returns whether the chosen blocks may skip padding.
   virtual bool can_unpad() const { return false; }
   void set_gradient_checkpointing(bool on) override {
     gradient_checkpointing_ = on;
@@ -219,7 +219,8 @@ class BlockList : public torch::nn::Module {
       }
     }
   }
-  /// Whether the chosen implementation of the blocks accepts an unpadded batch.
+  /// Returns whether the chosen implementation of the blocks accepts an
+  /// unpadded batch.
   bool can_unpad() const {
     return !blocks.empty() && blocks.front()->can_unpad();
   }

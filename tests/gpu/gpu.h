@@ -56,7 +56,7 @@ class SyncCounter {
   ~SyncCounter();
 
   int count() const;
-  /// The names of the CUDA calls that waited.
+  /// Returns the names of the CUDA calls that waited.
   std::vector<std::string> calls() const;
 };
 

@@ -17,8 +17,8 @@ namespace accelerate {
 /// difference if a result is wrong.
 using Conformance = std::function<void(Group&)>;
 
-/// A name and a check for each operation of `c10d::Backend`. The checks use all
-/// types and awkward sizes.
+/// Returns a name and a check for each operation of `c10d::Backend`. The checks
+/// use all types and awkward sizes.
 const std::vector<std::pair<std::string, Conformance>>& conformance_checks();
 
 /// Runs `count` collectives in a random order that `seed` determines.

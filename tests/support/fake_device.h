@@ -32,9 +32,9 @@ class FakeDevice : public DeviceBackend {
   const FusedBlocks* blocks = nullptr;
   /// Whether all processes report the same device.
   bool is_shared = false;
-  /// The options of each process group that was created.
+  /// Returns the options of each process group that was created.
   std::vector<DeviceGroupOptions> groups() const;
-  /// The operations on a rank's process group, in order.
+  /// Returns the operations on a rank's process group, in order.
   std::vector<std::string> log(int rank) const;
   void add_to_log(int rank, const std::string& operation) const;
 

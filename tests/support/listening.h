@@ -10,8 +10,8 @@ namespace accelerate {
 /// 127.0.0.1 in the format of `listening_addresses`.
 inline constexpr const char* kLoopbackInHex = "0100007F";
 
-/// The local addresses of the TCP sockets on which `process` (a PID or "self")
-/// listens, in the kernel's hexadecimal format.
+/// Returns the local addresses of the TCP sockets on which `process` (a PID or
+/// "self") listens, in the kernel's hexadecimal format.
 std::multiset<std::string> listening_addresses(const std::string& process);
 
 }  // namespace accelerate

@@ -17,8 +17,8 @@ class NetworkMachines {
   ~NetworkMachines();
 
   const std::string& problem() const { return problem_; }
-  /// The prefix that makes a command run on machine `index`. If `names_file` is
-  /// not empty, it replaces /etc/hosts on that machine.
+  /// Returns the prefix that makes a command run on machine `index`. If
+  /// `names_file` is not empty, it replaces /etc/hosts on that machine.
   std::string on(int index, const std::string& names_file = "") const;
   static std::string address(int index);
   /// Connects machine `index` to the network if `up` is true, else disconnects

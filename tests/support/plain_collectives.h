@@ -13,8 +13,8 @@
 
 namespace accelerate {
 
-/// The input of `rank`. It is the same on every call, so that each rank can
-/// compute the inputs of all ranks.
+/// Returns the input of `rank`. It is the same on every call, so that each rank
+/// can compute the inputs of all ranks.
 at::Tensor input_of(int rank, at::ScalarType type, std::int64_t count);
 
 /// Reduces the tensors from left to right. Computes in fp32 for 16-bit floats.
@@ -24,14 +24,14 @@ at::Tensor plain_reduce(
 /// Types and operations that the backends support.
 const std::vector<at::ScalarType>& promised_types();
 const std::vector<c10d::ReduceOp::RedOpType>& promised_operations();
-/// Whether LibTorch's Gloo supports the reduction.
+/// Returns whether LibTorch's Gloo supports the reduction.
 bool gloo_can(at::ScalarType type, c10d::ReduceOp::RedOpType op);
 
-/// Whether the backend of `group` supports the reduction.
+/// Returns whether the backend of `group` supports the reduction.
 bool can_reduce(
     const Group& group, at::ScalarType type, c10d::ReduceOp::RedOpType op);
 
-/// The results of `input_of` for the ranks from 0 to `size` - 1.
+/// Returns the results of `input_of` for the ranks from 0 to `size` - 1.
 std::vector<at::Tensor> inputs_of_all(
     int size, at::ScalarType type, std::int64_t count);
 

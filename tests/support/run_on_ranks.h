@@ -18,7 +18,7 @@ void run_on_ranks(
     const GroupOptions& options,
     const std::function<void(Group&)>& body);
 
-/// The options that most tests use: `backend` and a timeout of 20 s.
+/// Returns the options that most tests use: `backend` and a timeout of 20 s.
 GroupOptions quick(Backend backend);
 
 }  // namespace accelerate

@@ -92,10 +92,11 @@ class Processes {
   std::vector<std::unique_ptr<Child>> children_;
 };
 
-/// The path of the test program `name`. All test programs are in one folder.
+/// Returns the path of the test program `name`. All test programs are in one
+/// folder.
 std::string test_program_path(const std::string& name);
 
-/// Runs `count` processes and returns how each ended.
+/// Runs `count` processes and returns the result of each.
 std::vector<ProcessResult> run_processes(
     int count,
     const std::string& program,

@@ -22,9 +22,9 @@ class TapeGraph : public DeviceGraph {
   void capture(const std::function<void()>& body) override;
   void replay() override;
 
-  /// Whether this thread is inside a `capture`.
+  /// Returns whether this thread is inside a `capture`.
   static bool is_capturing();
-  /// The number of graphs that exist now.
+  /// Returns the number of graphs that exist now.
   static int count();
 
   struct Tape;

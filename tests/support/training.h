@@ -45,7 +45,7 @@ inline Net make_net(std::int64_t seed = 7) {
   return Net();
 }
 
-/// The rows of one rank in one step.
+/// Returns the rows of one rank in one step.
 inline at::Tensor batch_of(int rank, int step) {
   return at::arange(24, at::kFloat)
       .view({4, 6})
@@ -191,8 +191,8 @@ struct SingleProcessTraining {
   }
 };
 
-/// The largest absolute difference between corresponding elements of the
-/// parameters. Infinite if the numbers of parameters differ.
+/// Returns the largest absolute difference between corresponding elements of
+/// the parameters. Infinite if the numbers of parameters differ.
 inline double largest_difference(
     const std::vector<at::Tensor>& actual,
     const std::vector<at::Tensor>& expected) {

@@ -19,7 +19,7 @@ class UmaskGuard {
   mode_t previous_;
 };
 
-/// The permissions of a file or folder, as an octal number.
+/// Returns the permissions of a file or folder, as an octal number.
 inline unsigned mode_of(const std::filesystem::path& path) {
   struct stat status{};
   return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : 0U;

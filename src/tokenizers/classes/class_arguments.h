@@ -67,8 +67,8 @@ struct ClassArguments {
   void set_default(const std::string& name, TokenValue token);
 };
 
-/// The names of special tokens ("bos_token", …), in the order in which they are
-/// added.
+/// Returns the names of special tokens ("bos_token", …), in the order in which
+/// they are added.
 const std::vector<std::string>& special_token_names();
 
 /// The JSON files next to the vocabulary. A missing file is an empty object.

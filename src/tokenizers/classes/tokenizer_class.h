@@ -90,7 +90,7 @@ struct TokenizerClass {
   bool is_backend() const { return describe == nullptr; }
 };
 
-/// The class that uses tokenizer.json as it is.
+/// Returns the class that uses tokenizer.json as it is.
 const TokenizerClass& tokenizers_backend();
 /// Returns the class with this name, without `Fast` at its end; null if it is
 /// not supported.

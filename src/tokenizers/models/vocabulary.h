@@ -32,7 +32,7 @@ class Vocabulary {
   /// Returns the text of the token with this id, or nothing if there is none.
   std::optional<std::string_view> text(std::uint32_t id) const;
   std::size_t size() const { return entries_.size(); }
-  /// The largest id plus one.
+  /// Returns the largest id plus one.
   std::uint32_t limit() const {
     return static_cast<std::uint32_t>(
         ids_are_indices_ ? entries_.size() : by_id_.size());

@@ -78,7 +78,7 @@ inline void compare(
                         const at::Tensor& plain_value,
                         const at::Tensor& exact) {
     if (exact.norm().item<double>() < 1e-9) {
-      // The bias of the keys, whose gradient is zero except for rounding.
+      // Skips the bias of the keys, whose gradient is zero except for rounding.
       return;
     }
     const double fused_error = error_of(fused_value, exact);

@@ -157,7 +157,7 @@ def _link_flags(installation: Installation, program: bool) -> list:
 
 
 def _fingerprint(installation: Installation) -> str:
-    """A key that changes when the libraries, our headers, the compiler or torch change, to force a recompilation."""
+    """A key that changes when this project's libraries or headers, the compiler or torch change, to force a recompilation."""
     import torch
 
     parts = [installation.compiler, torch.__version__, torch.__file__, sys.version]

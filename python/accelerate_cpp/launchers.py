@@ -167,7 +167,7 @@ def notebook_launcher(
     after a launch has failed. The workers' output appears here as they write it. If workers raise
     exceptions, the first one is raised here as `WorkerError`, with the worker's traceback, after all workers have
     exited. An interrupt stops all workers. If there are more processes than GPUs, all processes train on the CPU, and
-    a note says so.
+    a note is printed.
     """
     gpus = torch.cuda.device_count()
     _check(function, args, mixed_precision, num_processes, gpus)

@@ -24,9 +24,9 @@ std::size_t index_of_name(
   throw ArgumentError(
       str_cat(
           option,
-          " `",
+          " is `",
           name,
-          "` is not one of ",
+          "`, but must be one of ",
           accelerate::join(names, ", ")),
       accelerate::did_you_mean(name, names));
 }

@@ -97,7 +97,7 @@ Activation activation(const std::string& name) {
       accelerate::str_cat(
           "the activation `",
           accelerate::printable(name),
-          "` is not one of ",
+          "` is not supported; supported activations: ",
           accelerate::join(known, ", ")),
       accelerate::did_you_mean(name, known));
 }

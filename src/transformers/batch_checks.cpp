@@ -292,9 +292,9 @@ void check_row_labels(
     check_values_per_row(inputs, limits, type);
   } else {
     throw ArgumentError(str_cat(
-        "`problem_type` `",
+        "`problem_type` is `",
         accelerate::printable(type),
-        "` is not one of regression, single_label_classification, "
+        "`, but must be one of regression, single_label_classification, "
         "multi_label_classification"));
   }
 }

@@ -33,7 +33,7 @@ void refuse_unsupported(
             source,
             ": the model type `",
             accelerate::printable(type),
-            "` needs its own Python code (`auto_map`)"),
+            "` needs custom Python code (`auto_map`)"),
         str_cat(
             "use a model with a supported architecture: ",
             accelerate::join(known, ", ")));

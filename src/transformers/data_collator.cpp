@@ -147,9 +147,8 @@ at::Tensor lists(
               cell_name(i, column),
               "the number of values is ",
               list.size(),
-              ", but it is ",
-              length,
-              " in row 0"),
+              ", but in row 0 it is ",
+              length),
           "remove the column, or use a collator that pads it");
     }
     out = std::transform(list.begin(), list.end(), out, [](Element element) {

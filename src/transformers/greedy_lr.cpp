@@ -29,11 +29,11 @@ std::vector<double> for_each_group(
         str_cat(
             "`",
             option,
-            "` has ",
+            "` does not match the optimizer (values: ",
             values.size(),
-            " values, but the optimizer has ",
+            ", parameter groups: ",
             groups,
-            " parameter groups"),
+            ")"),
         "pass one value, or one for each parameter group");
   }
   return values.size() == groups ? values

@@ -47,9 +47,9 @@ void check_bytes(double bytes, const std::string& part) {
     throw accelerate::OutOfMemoryError(
         accelerate::str_cat(
             "the config needs ",
-            part,
-            " with ",
             accelerate::format_bytes(bytes),
+            " for ",
+            part,
             ", but this machine has ",
             accelerate::format_bytes(memory),
             " of memory"),

@@ -232,9 +232,10 @@ at::Tensor RotaryEmbedding::frequencies_F(std::int64_t length) const {
         rope, head_dim_, length > *rope.original_max_position_embeddings);
   }
   throw UnsupportedError(str_cat(
-      "`rope_type` `",
+      "`rope_type` is `",
       accelerate::printable(rope.rope_type),
-      "` is not one of default, linear, dynamic, yarn, longrope, llama3"));
+      "`, but must be one of default, linear, dynamic, yarn, longrope, "
+      "llama3"));
 }
 
 // The types "dynamic" and "longrope" depend on the sequence length.

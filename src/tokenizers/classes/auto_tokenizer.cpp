@@ -67,7 +67,8 @@ void check_options(
             "add_prefix_space is set, but the tokenizer class `",
             kind.name,
             "` does not have this setting"),
-        "leave it out; tokenizer.json decides about the space");
+        "leave add_prefix_space out; tokenizer.json determines whether a space "
+        "is added");
   }
 }
 

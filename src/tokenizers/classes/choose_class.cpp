@@ -175,7 +175,7 @@ void check_python_code(const ClassQuery& query, const ClassNames& names) {
   throw UnsupportedError(
       str_cat(
           (query.folder.path / "tokenizer_config.json").string(),
-          ": the tokenizer needs its own Python code (`auto_map`)"),
+          ": the tokenizer needs custom Python code (`auto_map`)"),
       "use a tokenizer with a supported class");
 }
 

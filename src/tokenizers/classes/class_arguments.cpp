@@ -30,7 +30,7 @@ const std::string& ClassArguments::token(const std::string& name) const {
   if (found == special_tokens.end() || !found->second) {
     throw accelerate::FormatError(
         str_cat(source, ": $.", name, ": the tokenizer needs this token"),
-        "set it to a token of the vocabulary");
+        "set it to a token in the vocabulary");
   }
   return found->second->content;
 }

@@ -84,7 +84,7 @@ std::int64_t PipelineTokens::id(const std::string& name) const {
   if (token == nullptr) {
     throw FormatError(
         str_cat(arguments_.source, ": $.", name, ": the token is empty"),
-        "set it to a token of the vocabulary");
+        "set it to a token in the vocabulary");
   }
   return token->id;
 }

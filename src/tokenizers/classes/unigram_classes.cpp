@@ -270,7 +270,7 @@ void adjust_t5(ClassArguments& arguments) {
         extra_ids,
         ", but special_tokens_map.json has ",
         given,
-        " such tokens"));
+        given == 1 ? " `<extra_id_…>` token" : " `<extra_id_…>` tokens"));
   }
   arguments.additional_special_tokens = std::move(tokens);
 }

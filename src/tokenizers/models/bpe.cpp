@@ -176,8 +176,7 @@ void Bpe::tokenize(std::string_view piece, TokenSink& sink) const {
 std::unique_ptr<Model> make_bpe(const JsonNode& node, const ModelText& text) {
   const auto dropout = node.find("dropout");
   if (dropout && dropout->as_double() != 0) {
-    dropout->fail(
-        "dropout is only used to train tokenizers; expected null or 0");
+    dropout->fail("BPE dropout is not supported; expected null or 0");
   }
   if (text.merges.empty()) {
     node.fail("the key `merges` is missing");
@@ -196,7 +195,7 @@ std::unique_ptr<Model> make_bpe(const JsonNode& node, const ModelText& text) {
   if (!options.unk_token.empty() && !vocabulary.find(options.unk_token)) {
     node.at("unk_token")
         .fail(str_cat(
-            "the vocabulary lacks `", printable(options.unk_token), "`"));
+            "`", printable(options.unk_token), "` is not in the vocabulary"));
   }
   return std::make_unique<Bpe>(
       std::move(options), std::move(vocabulary), std::move(merges));

@@ -140,9 +140,9 @@ class MergeReader {
       fail_at(
           pair,
           str_cat(
-              "the vocabulary lacks `",
+              "this merge needs `",
               printable(token),
-              "`, which this merge needs"));
+              "`, which is not in the vocabulary"));
     }
     return *id;
   }

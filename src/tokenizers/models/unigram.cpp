@@ -192,9 +192,10 @@ class Unigram : public Model {
     if (unk_id_ == Trie::kNone) {
       throw accelerate::ArgumentError(
           accelerate::str_cat(
-              "the vocabulary lacks `",
+              "`",
               accelerate::printable(character),
-              "`, and the tokenizer has no unknown token (`unk_id` is null)"),
+              "` is not in the vocabulary, and the tokenizer has no unknown "
+              "token (`unk_id` is null)"),
           "use a tokenizer with an unknown token");
     }
     return unk_id_;

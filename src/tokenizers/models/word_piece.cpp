@@ -22,7 +22,7 @@ class WordPiece : public Model {
     const auto id = vocabulary_.find(unk_token);
     if (!id) {
       node.fail(accelerate::str_cat(
-          "the vocabulary lacks the `unk_token` `", unk_token, "`"));
+          "the `unk_token` `", unk_token, "` is not in the vocabulary"));
     }
     unk_id_ = *id;
     vocabulary_.for_each([&](std::string_view token, std::uint32_t token_id) {
@@ -87,7 +87,7 @@ class WordLevel : public Model {
     const auto id = vocabulary_.find(unk_token);
     if (!id) {
       node.fail(accelerate::str_cat(
-          "the vocabulary lacks the `unk_token` `", unk_token, "`"));
+          "the `unk_token` `", unk_token, "` is not in the vocabulary"));
     }
     unk_id_ = *id;
   }

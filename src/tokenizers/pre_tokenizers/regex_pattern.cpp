@@ -323,8 +323,8 @@ class RegexPattern : public Pattern {
             " bytes: ",
             found < 0 ? error_text(found)
                       : "the match ends before the position of `\\K`"),
-        "simplify the expression, for example a repetition inside a "
-        "repetition, or split the text");
+        "simplify the expression (for example, remove a repetition inside a "
+        "repetition), or split the text");
   }
 
   std::string expression_;

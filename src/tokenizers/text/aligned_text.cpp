@@ -52,7 +52,7 @@ void AlignedText::assign_part(const AlignedText& source, const Span& range) {
 void AlignedText::fail_size() const {
   throw accelerate::FormatError(
       accelerate::str_cat(
-          "the stages of the tokenizer make a text longer than ",
+          "the stages of the tokenizer would lengthen a text to more than ",
           max_size_,
           " bytes, which is more than ",
           kMaxGrowth,

@@ -60,7 +60,7 @@ const Architecture& architecture(
             source,
             ": the model type `",
             accelerate::printable(model_type),
-            "` is not one of ",
+            "` is not supported; supported types: ",
             accelerate::join(known_model_types(), ", ")),
         accelerate::did_you_mean(model_type, known_model_types()));
   }

@@ -124,7 +124,7 @@ TEST(BadTokenizerFolder, RefusesAClassWithItsOwnPythonCode) {
 
   EXPECT_EQ(
       folder.message(),
-      "tokenizer_config.json: the tokenizer needs its own Python code "
+      "tokenizer_config.json: the tokenizer needs custom Python code "
       "(`auto_map`)");
 }
 

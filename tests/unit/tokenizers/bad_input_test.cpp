@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{
             "NoUnknownToken",
             R"({"model":{"type":"WordPiece",)" VOCAB "}}",
-            "the vocabulary lacks the `unk_token` `[UNK]`"},
+            "the `unk_token` `[UNK]` is not in the vocabulary"},
         BadFile{
             "NoMerges",
             R"({"model":{"type":"BPE",)" VOCAB "}}",
@@ -113,7 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{
             "MergeOfUnknownToken",
             R"({"model":{"type":"BPE",)" VOCAB R"(,"merges":["a c"]}})",
-            "$.model.merges[0]: the vocabulary lacks `ac`"},
+            "$.model.merges[0]: this merge needs `ac`, which is not in the "
+            "vocabulary"},
         BadFile{
             "Dropout",
             R"({"model":{"type":"BPE","dropout":0.1,)" VOCAB
@@ -256,7 +257,8 @@ TEST(BadTokenizerFile, ReportsThePositionOfALaterMerge) {
   EXPECT_THAT(
       message_of<FormatError>(
           [&] { (void)tokenizers::read_pipeline(text, "t.json"); }),
-      HasSubstr("$.model.merges[0]: the vocabulary lacks `00`"));
+      HasSubstr("$.model.merges[0]: this merge needs `00`, which is not in the "
+                "vocabulary"));
 
   for (std::size_t at; (at = text.find("\\u0030")) != std::string::npos;) {
     text.replace(at, 6, "\\u0031");
@@ -265,7 +267,8 @@ TEST(BadTokenizerFile, ReportsThePositionOfALaterMerge) {
   EXPECT_THAT(
       message_of<FormatError>(
           [&] { (void)tokenizers::read_pipeline(text, "t.json"); }),
-      HasSubstr("t.json:92:6: $.model.merges[90]: the vocabulary lacks `xy`"));
+      HasSubstr("t.json:92:6: $.model.merges[90]: this merge needs `xy`, which "
+                "is not in the vocabulary"));
 }
 
 TEST(BadTokenizerFile, RejectsDeepNesting) {
@@ -339,7 +342,8 @@ TEST(BadTokenizerCall, RejectsContradictoryOptions) {
       "max_length is 10, which is not a multiple of pad_to_multiple_of (8)");
   EXPECT_EQ(
       message_of<ArgumentError>([] { (void)PaddingStrategy("longets"); }),
-      "padding `longets` is not one of do_not_pad, longest, max_length");
+      "padding is `longets`, but must be one of do_not_pad, longest, "
+      "max_length");
   EXPECT_EQ(
       message_of<ArgumentError>([&] {
         (void)tokenizer(

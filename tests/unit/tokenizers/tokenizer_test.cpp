@@ -183,7 +183,7 @@ TEST(Tokenizer, NeedsNoUnknownTokenForKnownCharacters) {
   EXPECT_EQ(
       accelerate::message_of<accelerate::ArgumentError>(
           [&] { (void)tokenizer.encode("axb"); }),
-      "the vocabulary lacks `x`, and the tokenizer has no unknown token "
+      "`x` is not in the vocabulary, and the tokenizer has no unknown token "
       "(`unk_id` is null)");
 }
 
@@ -300,7 +300,8 @@ TEST(Tokenizer, LimitsTheGrowthOfAText) {
     accented += "é";
   }
   const std::string expected =
-      "the stages of the tokenizer make a text longer than 1112576 bytes, "
+      "the stages of the tokenizer would lengthen a text to more than 1112576 "
+      "bytes, "
       "which is more than 64 times its original size";
 
   EXPECT_EQ(

@@ -405,7 +405,7 @@ TEST(BatchChecks, UseTheKnownRangeOfABatchOnADevice) {
 TEST(BatchChecks, AnUnknownProblemTypeIsNamed) {
   EXPECT_EQ(
       row_error(with_labels(tiny_bert(), 2, "guessing"), at::ones({2})),
-      "`problem_type` `guessing` is not one of regression, "
+      "`problem_type` is `guessing`, but must be one of regression, "
       "single_label_classification, multi_label_classification");
 }
 

@@ -347,8 +347,8 @@ INSTANTIATE_TEST_SUITE_P(
                   {{{"input_ids", Ids{1}}, {"x", Ids{1}}},
                    {{"input_ids", Ids{1}}, {"x", Ids{1, 2}}}});
             },
-            "row 1 of the batch, column `x`: the number of values is 2, but "
-            "it is 1 in row 0"},
+            "row 1 of the batch, column `x`: the number of values is 2, but in "
+            "row 0 it is 1"},
         BadRows{
             "TooLong",
             [] { pad({{{"input_ids", Ids{1, 2, 3}}}}, {.max_length = 2}); },

@@ -256,7 +256,8 @@ TEST(GetScheduler, RejectsMissingUnusedAndInvalidOptions) {
       {"greedy", {.greedy = {{.factor = 1}}}, "`factor` is 1"},
       {"greedy",
        {.greedy = {{.min_lr = {0.1, 0.2, 0.3}}}},
-       "`min_lr` has 3 values, but the optimizer has 2 parameter groups"},
+       "`min_lr` does not match the optimizer (values: 3, parameter groups: "
+       "2)"},
       {"greedy",
        {.greedy = {{.smooth = true, .window_size = 0}}},
        "`window_size` is 0"},

@@ -52,7 +52,9 @@ struct Number {
 template <typename Range>
 at::Tensor number_tensor(const Range& range) {
   using T = typename Range::value_type;
-  static_assert(!std::is_same_v<T, long double>, "use double");
+  static_assert(
+      !std::is_same_v<T, long double>,
+      "tensors have no long double type: use double");
   std::vector<typename Number<T>::Stored> numbers(range.begin(), range.end());
   return tensor_of(
       numbers.data(),

@@ -80,7 +80,7 @@ void refuse_unequal(const char* item, std::size_t first, std::size_t other) {
 void refuse_missing_key(const std::string& key) {
   throw ArgumentError(
       str_cat(
-          "a sample lacks the key `",
+          "a sample does not have the key `",
           key,
           "` that the first sample in the batch has"),
       "return the same keys for every sample, or use a custom `collate` "

@@ -214,7 +214,7 @@ void Dispatch::fail() {
   }
   throw RankError(
       str_cat(
-          "rank 0 failed while reading the data for all ranks: ",
+          "rank 0, which reads the data for all ranks, failed: ",
           text.front().as_string()),
       "the root cause is in the log of rank 0");
 }

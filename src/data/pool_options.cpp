@@ -19,7 +19,7 @@ std::string describe_read(const PoolOptions& options, std::int64_t thread) {
 
 void warn_waiting(const PoolOptions& options, std::int64_t thread) {
   print_warning(str_cat(
-      "the loop has waited ",
+      "the loop over the data loader has waited ",
       name_duration(options.warn_after),
       " for ",
       describe_read(options, thread),
@@ -29,7 +29,7 @@ void warn_waiting(const PoolOptions& options, std::int64_t thread) {
 
 void warn_stopping(const PoolOptions& options, std::int64_t thread) {
   print_warning(str_cat(
-      "a loop that ended early has waited ",
+      "a loop over the data loader ended early and has waited ",
       name_duration(options.warn_after),
       " for a worker that is busy with ",
       describe_read(options, thread)));

@@ -72,7 +72,8 @@ BatchSamplerShard::BatchSamplerShard(
     : slices_(rules), samples_(samples), start_(start) {
   if (start < 0 || start > samples) {
     throw ArgumentError(
-        str_cat("`start` is ", start, " in an epoch of size ", samples),
+        str_cat(
+            "`start` is ", start, ", but the size of the epoch is ", samples),
         "pass a position from 0 to the size of the epoch");
   }
   const std::int64_t left = samples - start;
@@ -90,7 +91,7 @@ BatchRange BatchSamplerShard::at(std::int64_t k) const {
         str_cat(
             "batch index ",
             k,
-            " is out of range; number of batches in this shard: ",
+            " is out of range; the number of batches in this shard is ",
             size_),
         "pass an index from 0 to `size()` - 1");
   }

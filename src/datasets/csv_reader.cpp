@@ -119,8 +119,8 @@ bool CsvReader::skip_blank_line() {
       text_.substr(position_).starts_with(format_.delimiter)) {
     fail(
         position_,
-        "Python loses the empty first cell of this line, because it follows an "
-        "empty line that ends with CR",
+        "Hugging Face Datasets drops the empty first cell of this line, "
+        "because the line before it is empty and ends with CR",
         "remove the empty line");
   }
   return true;

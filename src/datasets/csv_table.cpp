@@ -186,7 +186,8 @@ class CsvTable : public Table {
     if (file > 0 && header != columns_) {
       reader.fail(
           reader.record_offset(),
-          str_cat("the header differs from the header of ", files_.source(0)));
+          str_cat(
+              "the header is different from the header of ", files_.source(0)));
     }
     columns_ = std::move(header);
   }
@@ -204,7 +205,7 @@ class CsvTable : public Table {
             " cells, but the table has ",
             columns_.size(),
             columns_.size() == 1 ? " column" : " columns"),
-        "name all columns, and enclose a cell that contains the delimiter in "
+        "name all columns, or enclose cells that contain the delimiter in "
         "quotes");
   }
 

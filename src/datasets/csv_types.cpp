@@ -156,7 +156,7 @@ std::string TypeGuess::changed_text(const std::string& text, Kind kind) const {
       kCsvBlockRows,
       " rows of the file, but only ",
       kind == Kind::boolean ? "booleans" : "numbers",
-      " in a later block of rows, where Python changes `",
+      " in a later block of rows, where Hugging Face Datasets would change `",
       shown(text),
       "`");
 }

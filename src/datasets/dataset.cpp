@@ -124,7 +124,7 @@ std::vector<std::vector<Value>> values_of(
     const auto values = values_in_order(rows[i], columns);
     if (!values) {
       throw ArgumentError(
-          str_cat("row ", i, " has different columns than row 0"));
+          str_cat("row ", i, " has different columns from row 0"));
     }
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const Value& value = *(*values)[k];

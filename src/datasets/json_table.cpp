@@ -166,9 +166,9 @@ class JsonTable : public Table {
           time->offset,
           columns_[i].name,
           str_cat(
-              "holds nothing but dates or times such as `",
+              "holds only dates or times such as `",
               time->text,
-              "`, which Python does not read as text"),
+              "`, which Hugging Face Datasets does not read as text"),
           "to read them as text, set the type to string with `column_types`");
     }
   }

@@ -73,7 +73,7 @@ JsonValues::JsonValues(std::string_view text, std::string source)
   }
   skip_spaces();
   if (position_ > begin && text_.substr(position_).starts_with('[')) {
-    fail(position_, "the file has space before the `[` of a list; remove it");
+    fail(position_, "remove the white space before the `[` of the list");
   }
 }
 

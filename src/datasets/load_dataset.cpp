@@ -122,12 +122,16 @@ datasets::TablePointer read_table(
     refuse_csv_options(format, options);
     if (!options.column_types.empty()) {
       throw ArgumentError(
-          "the format `text` does not use `column_types`", "leave it out");
+          "the format `text` does not use `column_types`",
+          "leave out `column_types`");
     }
     return datasets::read_text_lines(paths);
   }
   throw ArgumentError(
-      str_cat("format `", format, "` is not one of csv, tsv, json, text"),
+      str_cat(
+          "the format is `",
+          format,
+          "`, but must be one of csv, tsv, json, text"),
       accelerate::did_you_mean(format, {"csv", "tsv", "json", "text"}));
 }
 

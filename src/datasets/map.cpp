@@ -73,7 +73,7 @@ class Schema {
     if (!same) {
       throw ArgumentError(
           str_cat(
-              "`map`: row ", index, " has different columns than earlier rows"),
+              "`map`: row ", index, " has different columns from earlier rows"),
           "return the same columns in the same order for every row");
     }
   }

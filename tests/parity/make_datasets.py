@@ -182,7 +182,8 @@ REFUSED = {
         "UnsignedAndMinus": (
             "9223372036854775808",
             "a\n9223372036854775808\n-Infinity\n-1.5\n"),
-        "EmptyLineBeforeAnEmptyCell": ("Python loses", "a,b\r1,2\r\r,3\r"),
+        "EmptyLineBeforeAnEmptyCell":
+            ("drops the empty first cell", "a,b\r1,2\r\r,3\r"),
         "UnsignedAndGap":
             ("9223372036854775808", "a,b\n9223372036854775808,1\n,2\n"),
         "LargeThenReal":

@@ -260,7 +260,7 @@ TEST(Dispatch, ThrowsOnEveryRankWhenTheStreamThrows) {
     } else {
       EXPECT_EQ(
           message_of<RankError>(loop),
-          "rank 0 failed while reading the data for all ranks: sample 7 of the "
+          "rank 0, which reads the data for all ranks, failed: sample 7 of the "
           "dataset: the server hung up");
     }
     EXPECT_EQ(steps, 2);

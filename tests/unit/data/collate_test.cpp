@@ -169,7 +169,8 @@ TEST(DefaultCollate, ReportsAMissingKey) {
         static_cast<void>(default_collate(
             std::vector<TensorMap>{{{"a", row(1)}}, {{"b", row(1)}}}));
       }),
-      "a sample lacks the key `a` that the first sample in the batch has");
+      "a sample does not have the key `a` that the first sample in the batch "
+      "has");
 }
 
 }  // namespace

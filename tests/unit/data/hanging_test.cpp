@@ -93,7 +93,8 @@ TEST(Hanging, GetIsReportedWithItsSample) {
   EXPECT_EQ(message, "sample 5 of the dataset was not ready within 300 ms");
   EXPECT_EQ(
       testing::internal::GetCapturedStderr(),
-      "warning: the loop has waited 100 ms for sample 5 of the dataset; it "
+      "warning: the loop over the data loader has waited 100 ms for sample 5 "
+      "of the dataset; it "
       "times out after 300 ms\n");
   dataset.gate.open();
 }
@@ -159,7 +160,8 @@ TEST(Hanging, WorkerDoesNotBlockALoopThatEndsEarly) {
 
   EXPECT_EQ(
       testing::internal::GetCapturedStderr(),
-      "warning: a loop that ended early has waited 100 ms for a worker that is "
+      "warning: a loop over the data loader ended early and has waited 100 ms "
+      "for a worker that is "
       "busy with "
       "sample 5 of the dataset\n");
   dataset.gate.open();

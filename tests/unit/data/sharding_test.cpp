@@ -96,10 +96,11 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(BatchSamplerShard, RefusesABatchThatDoesNotExist) {
   EXPECT_EQ(
       message_of<ArgumentError>([] { BatchSamplerShard(4, {}).at(4); }),
-      "batch index 4 is out of range; number of batches in this shard: 4");
+      "batch index 4 is out of range; the number of batches in this shard is "
+      "4");
   EXPECT_EQ(
       message_of<ArgumentError>([] { BatchSamplerShard(4, {}, 5); }),
-      "`start` is 5 in an epoch of size 4");
+      "`start` is 5, but the size of the epoch is 4");
 }
 
 }  // namespace

@@ -210,7 +210,7 @@ INSTANTIATE_TEST_SUITE_P(
             [](const Dataset&) {
               ignore(Dataset::from_rows({{{"a", 1}}, {{"b", 1}}}));
             },
-            "row 1 has different columns than row 0"},
+            "row 1 has different columns from row 0"},
         BadCall{
             "OtherTypes",
             [](const Dataset&) {

@@ -271,7 +271,7 @@ INSTANTIATE_TEST_SUITE_P(
             "SpaceBeforeAList",
             "json",
             " [{}]",
-            ":1:2: the file has space before the `[` of a list; remove it"},
+            ":1:2: remove the white space before the `[` of the list"},
         BadFile{
             "UnclosedObject",
             "json",
@@ -283,8 +283,8 @@ INSTANTIATE_TEST_SUITE_P(
             "Dates",
             "json",
             "{\"a\": null}\n{\"a\": \"2024-01-01\"}\n",
-            ":2:1: column `a` holds nothing but dates or times such as "
-            "`2024-01-01`, which Python does not read as text"},
+            ":2:1: column `a` holds only dates or times such as `2024-01-01`, "
+            "which Hugging Face Datasets does not read as text"},
         BadFile{
             "NotUtf8",
             "csv",
@@ -358,7 +358,7 @@ TEST(LoadDataset, ReportsTheFileWithADifferentHeader) {
   EXPECT_EQ(
       message_of<FormatError>(
           [&] { static_cast<void>(load_dataset("csv", {first, second})); }),
-      second.string() + ":1:1: the header differs from the header of " +
+      second.string() + ":1:1: the header is different from the header of " +
           first.string());
 }
 
@@ -399,7 +399,7 @@ INSTANTIATE_TEST_SUITE_P(
             "Format",
             "parquet",
             {},
-            "format `parquet` is not one of csv, tsv, json, text"},
+            "the format is `parquet`, but must be one of csv, tsv, json, text"},
         BadOptions{
             "DelimiterOfJson",
             "json",

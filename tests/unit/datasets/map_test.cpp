@@ -291,7 +291,7 @@ TEST(Map, ReportsTheRowWithDifferentColumns) {
             },
             {.cache_dir = folder.path()}));
       }),
-      "`map`: row 5 has different columns than earlier rows");
+      "`map`: row 5 has different columns from earlier rows");
   EXPECT_EQ(
       message_of<ArgumentError>([&] {
         static_cast<void>(letters(9).map(

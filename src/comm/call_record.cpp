@@ -97,7 +97,7 @@ void check_same_call(const std::vector<CallRecord>& records) {
   if (!same) {
     throw MismatchError(
         str_cat(
-            "ranks are in different collective calls",
+            "the ranks are in different collective calls",
             table_of(
                 records,
                 [](const CallRecord& record) { return record.describe(); })),
@@ -163,7 +163,10 @@ void check_tensor(
         return tensor(a).type == tensor(b).type;
       })) {
     throw MismatchError(
-        str_cat(which, ": ranks disagree on the type", table_of(records, show)),
+        str_cat(
+            which,
+            ": the ranks' tensors differ in type",
+            table_of(records, show)),
         "convert the tensors to one type first");
   }
   if (!all_equal(records, [&](const CallRecord& a, const CallRecord& b) {
@@ -173,8 +176,8 @@ void check_tensor(
     throw MismatchError(
         str_cat(
             which,
-            ": ranks disagree on ",
-            dim < 0 ? std::string("the number of dimensions")
+            ": the ranks' tensors differ in ",
+            dim < 0 ? std::string("their number of dimensions")
                     : str_cat("dimension ", dim),
             table_of(records, show)),
         dim < 0

@@ -38,7 +38,7 @@ auto parse(std::string_view kind, std::string_view text, const Table& table) {
     choices += str_cat(choices.empty() ? "" : ", ", name);
   }
   throw ArgumentError(
-      str_cat(kind, " `", text, "` is not one of ", choices),
+      str_cat("the ", kind, " is `", text, "`, but must be one of ", choices),
       str_cat("pass one of ", choices));
 }
 
@@ -70,9 +70,9 @@ void check_interface(const GroupOptions& options) {
           all.end()) {
     throw ArgumentError(
         str_cat(
-            "network_interface `",
+            "network_interface is `",
             *options.network_interface,
-            "` is not one of ",
+            "`, but must be one of ",
             join(all, ", ")),
         "pass one of the existing interfaces, or leave it out");
   }
@@ -92,7 +92,7 @@ void check_group_options(const GroupOptions& options) {
         str_cat(
             "warn_after is ",
             options.warn_after->count(),
-            " ms but timeout is ",
+            " ms, but timeout is ",
             options.timeout.count(),
             " ms, so the warning would never appear"),
         str_cat(

@@ -137,7 +137,10 @@ StoreError::~StoreError() = default;
 
 StoreErrorText lost_store_text(const std::string& owner) {
   return {
-      str_cat("lost the store in ", owner, ", which has probably exited"),
+      str_cat(
+          "lost the connection to the store in ",
+          owner,
+          ", which has probably exited"),
       str_cat("the root cause is in the log of ", owner)};
 }
 

@@ -150,10 +150,7 @@ std::shared_ptr<SharedMemory> SharedMemory::open(const std::string& address) {
   if (to_hex(found) != nonce) {
     throw_unreachable(
         address,
-        str_cat(
-            path,
-            " refers to different memory (from another machine or an older "
-            "run)"));
+        str_cat(path, " belongs to another machine or to an earlier run"));
   }
   memory->address_ = address;
   return memory;

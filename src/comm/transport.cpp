@@ -69,7 +69,7 @@ void check_same(const Call& call, std::span<const Signature> signatures) {
           call.operation,
           " #",
           call.sequence,
-          ": ranks made different calls",
+          ": the ranks made different calls",
           table),
       "make the same collective calls on every rank, with tensors of the same "
       "type and size");

@@ -175,7 +175,7 @@ void Wait::throw_exited(const std::vector<int>& ranks) const {
           prefix(),
           "rank ",
           rank_,
-          " lost ",
+          " lost the connection to ",
           name_ranks(ranks),
           ranks.size() == 1
               ? ": the process exited or destroyed its process group"

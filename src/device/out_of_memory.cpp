@@ -53,7 +53,8 @@ OutOfMemoryError out_of_memory(const c10::Error& error, c10::Device device) {
   }
   return OutOfMemoryError(
       text,
-      "use a smaller batch (`find_executable_batch_size` finds one), gradient "
+      "use a smaller batch (`find_executable_batch_size` finds a size that "
+      "fits), gradient "
       "accumulation or mixed precision");
 }
 

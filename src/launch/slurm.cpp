@@ -80,7 +80,7 @@ std::string required(const Environment& environment, const char* name) {
         str_cat(
             "environment variable SLURM_STEP_ID is `",
             environment.get("SLURM_STEP_ID").value_or(""),
-            "` but ",
+            "`, but ",
             name,
             " is not set"),
         "start the launcher with `srun`, which sets both variables; a "
@@ -130,7 +130,7 @@ std::int64_t node_index(const Environment& environment, std::int64_t nodes) {
         str_cat(
             "environment variable SLURM_NODEID is `",
             node,
-            "` but SLURM_STEP_NUM_NODES is `",
+            "`, but SLURM_STEP_NUM_NODES is `",
             nodes,
             "`"),
         "start the launcher with `srun`, which sets both variables");

@@ -111,7 +111,7 @@ void check_same_model(
       table += str_cat("\n  … and ", lines.size() - kShown, " more");
     }
     throw MismatchError(
-        str_cat("ranks have different models", table),
+        str_cat("the ranks have different models", table),
         "build the model the same way on every rank, with the same options");
   }
 }

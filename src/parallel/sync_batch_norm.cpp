@@ -167,7 +167,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
       AutogradContext* context, const variable_list& gradients) {
     if (at::GradMode::is_enabled()) {
       throw UnsupportedError(
-          "synchronized batch norm has no second derivative",
+          "synchronized batch norm does not support second derivatives",
           "leave out `create_graph`, or do not convert this model");
     }
     const variable_list saved = context->get_saved_variables();

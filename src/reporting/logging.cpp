@@ -45,7 +45,7 @@ std::optional<LogLevel> level_from_environment() {
         str_cat(
             "environment variable ACCELERATE_LOG_LEVEL is `",
             *text,
-            "`, not one of ",
+            "`, but must be one of ",
             kChoices),
         "set the variable to one of these values, or unset it");
   }
@@ -58,7 +58,7 @@ LogLevel parse_log_level(std::string_view name) {
   const auto level = find_level(name);
   if (!level) {
     throw ArgumentError(
-        str_cat("log level `", name, "` is not one of ", kChoices),
+        str_cat("the log level is `", name, "`, but must be one of ", kChoices),
         str_cat("pass one of ", kChoices));
   }
   return *level;

@@ -26,7 +26,7 @@ void check_can_concatenate(
         str_cat(
             "concatenate: dim is ",
             dim,
-            " but tensor ",
+            ", but tensor ",
             index,
             " has ",
             first.dim(),

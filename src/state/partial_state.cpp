@@ -73,7 +73,7 @@ std::optional<std::string> interface_from_variable(
         str_cat(
             "environment variable GLOO_SOCKET_IFNAME is `",
             *name,
-            "`, not one of ",
+            "`, but must be one of ",
             join(all, ", ")),
         "set the variable to one of these values, or unset it");
   }
@@ -401,7 +401,7 @@ void PartialState::check_process(
             name,
             ": index is ",
             index,
-            " but the number of processes is ",
+            ", but the number of processes is ",
             count),
         str_cat("pass an index from 0 to ", count - 1));
   }

@@ -50,7 +50,7 @@ std::optional<c10::Device> requested_device(
             " is `",
             *text,
             "`, but the CPU was requested"),
-        "unset ACCELERATE_TORCH_DEVICE, or do not request the CPU with "
+        "unset ACCELERATE_TORCH_DEVICE, or stop requesting the CPU with "
         "ACCELERATE_USE_CPU or `cpu`");
   }
   if (!device->is_cpu() && !device->is_cuda()) {

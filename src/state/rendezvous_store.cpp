@@ -354,9 +354,9 @@ void check_init_method(const std::string& method) {
   if (!known) {
     throw ArgumentError(
         str_cat(
-            "init_method `",
+            "init_method is `",
             method,
-            "` is not one of env://, tcp://host:port, file:///path"),
+            "`, but must be one of env://, tcp://host:port, file:///path"),
         "leave `init_method` out to use the launcher's variables");
   }
 }

@@ -98,14 +98,14 @@ class Faults : public testing::TestWithParam<std::string> {
     const std::string survivor = ": rank " + std::to_string(rank);
     const std::string hint =
         "hint: the root cause is in the logs? of " + exited + "\n";
-    return has_segment()
-               ? "DistributedError: " + call + survivor + " lost " + exited +
-                     ": the process(es)? exited or destroyed "
-                     "(its process group|their process groups)\n" +
-                     hint
-               : "DistributedError: " + call + survivor +
-                     " lost the connection to another rank, and " + exited +
-                     " did not respond: .*\n" + hint;
+    return has_segment() ? "DistributedError: " + call + survivor +
+                               " lost the connection to " + exited +
+                               ": the process(es)? exited or destroyed "
+                               "(its process group|their process groups)\n" +
+                               hint
+                         : "DistributedError: " + call + survivor +
+                               " lost the connection to another rank, and " +
+                               exited + " did not respond: .*\n" + hint;
   }
 
   // The group rejects all later calls.
@@ -423,10 +423,10 @@ TEST_P(CalledOnlyOnTheMainProcess, NamesTheMissingRanks) {
     EXPECT_EQ(results[rank].exit_code, 0) << describe(results[rank]);
     EXPECT_THAT(
         results[rank].output,
-        HasSubstr(
-            "barrier: MismatchError: ranks are in different collective calls\n"
-            "  rank 0: gather #1 of Float[1]\n"
-            "  ranks 1, 2: wait_for_everyone #1\n"));
+        HasSubstr("barrier: MismatchError: the ranks are in different "
+                  "collective calls\n"
+                  "  rank 0: gather #1 of Float[1]\n"
+                  "  ranks 1, 2: wait_for_everyone #1\n"));
   }
 }
 

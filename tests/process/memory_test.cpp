@@ -77,8 +77,8 @@ TEST(StaleAddress, OfOtherMemoryIsDetectedByTheNonce) {
             "join: UnsupportedError: backend `shm` needs all 2 ranks on one "
             "machine, but they share no memory\n"
             "  rank 1: shared memory `[0-9]+:[0-9]+:0+` cannot be opened: "
-            "/proc/[0-9]+/fd/[0-9]+ refers to different memory \\(from another "
-            "machine or an older run\\)\n"
+            "/proc/[0-9]+/fd/[0-9]+ belongs to another machine or to an "
+            "earlier run\n"
             "hint: use `ACCELERATE_BACKEND=gloo`, or leave the backend out\n"));
   }
 }

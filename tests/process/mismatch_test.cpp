@@ -38,18 +38,18 @@ TEST_P(MismatchedCalls, ThrowATableOnEveryRankAndTheGroupStaysUsable) {
 
 const Mismatch kMismatches[] = {
     {"different_calls",
-     "ranks are in different collective calls\n"
+     "the ranks are in different collective calls\n"
      "  ranks 0, 2: reduce #1 of Float[2, 3] (sum)\n"
      "  rank 1: gather #1 of Float[2, 3]\n"
      "hint: make the same calls in the same order on every rank; do not call "
      "a collective inside `if (is_main_process())`"},
     {"different_shapes",
-     "gather #1: ranks disagree on dimension 1\n"
+     "gather #1: the ranks' tensors differ in dimension 1\n"
      "  ranks 0, 2: Float[8, 128]\n"
      "  rank 1: Float[8, 96]\n"
      "hint: use `pad_across_processes` with `.dim = 1` first"},
     {"different_types",
-     "reduce #1: ranks disagree on the type\n"
+     "reduce #1: the ranks' tensors differ in type\n"
      "  ranks 0, 2: Float[2]\n"
      "  rank 1: Double[2]\n"
      "hint: convert the tensors to one type first"},

@@ -35,7 +35,8 @@ class GroupUnderMpirun : public UnderMpirun {
 };
 
 constexpr const char* kLost =
-    "rank <rank> lost rank 1: the process exited or destroyed its process "
+    "rank <rank> lost the connection to rank 1: the process exited or "
+    "destroyed its process "
     "group";
 constexpr const char* kLate =
     "rank 1 did not reach this call within 5 s; rank <rank> stopped waiting";
@@ -47,7 +48,8 @@ TEST_F(GroupUnderMpirun, DifferentCallsThrowATableOnEveryRank) {
     expect_line(
         outcome,
         rank +
-            ": call: MismatchError: ranks are in different collective calls |"
+            ": call: MismatchError: the ranks are in different collective "
+            "calls |"
             "  ranks 0, 2: reduce #1 of Float[2, 3] (sum) |"
             "  rank 1: gather #1 of Float[2, 3]");
     expect_line(outcome, rank + ": then: ok");
@@ -62,7 +64,8 @@ TEST_F(GroupUnderMpirun, DifferentShapesThrowATableOnEveryRank) {
     expect_line(
         outcome,
         rank +
-            ": call: MismatchError: gather #1: ranks disagree on dimension 1 |"
+            ": call: MismatchError: gather #1: the ranks' tensors differ in "
+            "dimension 1 |"
             "  ranks 0, 2: Float[8, 128] |"
             "  rank 1: Float[8, 96]");
     expect_line(outcome, rank + ": then: ok");

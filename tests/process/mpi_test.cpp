@@ -56,7 +56,7 @@ TEST_F(UnderMpirun, DifferentLengthsAreAnError) {
     expect_line(
         outcome,
         rank +
-            ": MismatchError: ALLREDUCE #1: ranks made different calls"
+            ": MismatchError: ALLREDUCE #1: the ranks made different calls"
             "|  rank 1: ALLREDUCE sum of Float, 120000 bytes"
             "|  rank 0: ALLREDUCE sum of Float, 80000 bytes");
   }
@@ -67,7 +67,8 @@ TEST_F(UnderMpirun, ARankThatExitsWith0IsReportedImmediately) {
   const auto outcome = run_ranks(3, "mpi_faults exit_with_0");
 
   const std::string text =
-      ": DistributedError: ALLREDUCE #2: rank 0 lost rank 1: the process "
+      ": DistributedError: ALLREDUCE #2: rank 0 lost the connection to rank 1: "
+      "the process "
       "exited "
       "or destroyed its process group";
   expect_line(outcome, "0" + text);

@@ -79,7 +79,8 @@ TEST(PartialStateOfProcesses, NameRank0WhenItEndsDuringTheSetUp) {
             "constructor: DistributedError: joining the group (shared memory): "
             "rank " +
             std::to_string(rank) +
-            " lost the store in rank 0, which has probably exited: "));
+            " lost the connection to the store in rank 0, which has probably "
+            "exited: "));
     EXPECT_THAT(output, HasSubstr("the root cause is in the log of rank 0"));
     // Skips LibTorch's log lines.
     const auto report = output.find("constructor: ");

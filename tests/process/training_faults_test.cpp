@@ -87,7 +87,8 @@ class TrainingFaults : public testing::TestWithParam<std::string> {
         continue;
       }
       const std::string lost = call + ": rank " + std::to_string(result.rank) +
-                               " lost rank " + std::to_string(victim) +
+                               " lost the connection to rank " +
+                               std::to_string(victim) +
                                ": the process exited or destroyed its process "
                                "group\n";
       EXPECT_EQ(result.exit_code, 0) << describe(result);
@@ -195,7 +196,7 @@ TEST_P(TrainingFaults, DifferentModels) {
     EXPECT_EQ(result.exit_code, 0) << describe(result);
     EXPECT_EQ(
         result.output,
-        "prepare: MismatchError: ranks have different models\n"
+        "prepare: MismatchError: the ranks have different models\n"
         "  parameter 0: rank 0 has weight Float[4, 3], rank 1 has weight "
         "Float[5, 3]\n"
         "  parameter 1: rank 0 has bias Float[4], rank 1 has bias Float[5]\n"
@@ -225,7 +226,7 @@ TEST_P(TrainingFaults, FewerBatchesAndThenAnEvaluation) {
         result.output,
         ContainsRegex(
             std::string(result.rank == 1 ? "evaluation" : "training") +
-            ": MismatchError: ranks are in different collective calls\n"
+            ": MismatchError: the ranks are in different collective calls\n"
             "  ranks 0, 2: backward #[0-9]+\n"
             "  rank 1: gather #[0-9]+ of Float\\[2\\]\n"));
     EXPECT_THAT(result.output, HasSubstr("second: ok\n"));

@@ -29,7 +29,7 @@ TEST(Accelerator, ReportsDifferencesBetweenModels) {
 
     EXPECT_EQ(
         message_of<MismatchError>([&] { accelerator.prepare(layer); }),
-        "ranks have different models\n"
+        "the ranks have different models\n"
         "  parameter 0: rank 0 has weight Float[4, 3], rank 1 has weight "
         "Float[5, 3]\n"
         "  parameter 1: rank 0 has bias Float[4], rank 1 has bias Float[5]");
@@ -82,7 +82,7 @@ TEST_P(DifferentModels, AreReported) {
 
     EXPECT_EQ(
         message_of<MismatchError>([&] { accelerator.prepare(model); }),
-        std::string("ranks have different models\n  parameter 0: ") +
+        std::string("the ranks have different models\n  parameter 0: ") +
             GetParam().difference);
   });
 }
@@ -96,7 +96,7 @@ TEST(Accelerator, ReportsDifferentBuffers) {
 
     EXPECT_EQ(
         message_of<MismatchError>([&] { accelerator.prepare(model); }),
-        "ranks have different models\n"
+        "the ranks have different models\n"
         "  buffer 0: rank 0 has mean Float[2], rank 1 has mean Float[3]");
   });
 }
@@ -269,7 +269,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{
             "OnProcess",
             [](Accelerator& a) { static_cast<void>(a.on_process(3, [] {})); },
-            "on_process: index is 3 but the number of processes is 1"},
+            "on_process: index is 3, but the number of processes is 1"},
         BadCase{
             "LocalSteps",
             [](Accelerator& a) {

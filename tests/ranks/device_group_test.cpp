@@ -126,7 +126,8 @@ TEST(DeviceGroup, ADeadRankUnblocksTheDeviceAndIsNamedInTheError) {
 
   EXPECT_EQ(
       text,
-      "wait_for_everyone #2: rank 0 lost rank 1: the process exited or "
+      "wait_for_everyone #2: rank 0 lost the connection to rank 1: the process "
+      "exited or "
       "destroyed its process group");
   EXPECT_EQ(text, error_of_exited_rank(quick(Backend::shm)));
   EXPECT_THAT(gpu.log(0), ElementsAre("allreduce 4", "abort", "abort"));
@@ -145,7 +146,8 @@ TEST(DeviceGroup, AnAbortedCommunicatorReportsTheSameError) {
     Pending failed = start(group);
     EXPECT_EQ(
         message_of<DistributedError>([&] { failed.wait(); }),
-        "backward #0: rank 0 lost rank 1: the process exited or destroyed its "
+        "backward #0: rank 0 lost the connection to rank 1: the process exited "
+        "or destroyed its "
         "process group");
     later = message_of<DistributedError>([&] { group.barrier(); });
   });
@@ -153,7 +155,8 @@ TEST(DeviceGroup, AnAbortedCommunicatorReportsTheSameError) {
   EXPECT_EQ(
       later,
       "this group of 2 ranks is unusable after an error: backward #0: rank 0 "
-      "lost rank 1: the process exited or destroyed its process group");
+      "lost the connection to rank 1: the process exited or destroyed its "
+      "process group");
 }
 
 TEST(DeviceGroup, ReportsTheDeviceErrorWhenNoRankDied) {

@@ -74,7 +74,7 @@ TEST_P(Groups, ReportTheArgumentsThatDiffer) {
     EXPECT_EQ(
         message_of<MismatchError>(
             [&] { world.broadcast({tensor}, world.rank() == 2 ? 1 : 0); }),
-        "ranks are in different collective calls\n"
+        "the ranks are in different collective calls\n"
         "  ranks 0, 1: broadcast #1 of Float[2] (from 0)\n"
         "  rank 2: broadcast #1 of Float[2] (from 1)");
     EXPECT_EQ(
@@ -82,7 +82,7 @@ TEST_P(Groups, ReportTheArgumentsThatDiffer) {
           static_cast<void>(world.reduce(
               {tensor}, world.rank() == 0 ? Reduction::max : Reduction::sum));
         }),
-        "ranks are in different collective calls\n"
+        "the ranks are in different collective calls\n"
         "  rank 0: reduce #2 of Float[2] (max)\n"
         "  ranks 1, 2: reduce #2 of Float[2] (sum)");
     EXPECT_EQ(
@@ -90,7 +90,7 @@ TEST_P(Groups, ReportTheArgumentsThatDiffer) {
           static_cast<void>(world.subgroup(
               world.rank() == 1 ? std::vector{0} : std::vector{0, 1}));
         }),
-        "ranks are in different collective calls\n"
+        "the ranks are in different collective calls\n"
         "  ranks 0, 2: subgroup #3 ([0, 1])\n"
         "  rank 1: subgroup #3 ([0])");
     EXPECT_EQ(sum_over(world, 1), 3);

@@ -114,7 +114,7 @@ TEST_P(StartedOperations, DifferentCallsThrowOnEveryRankAndLeaveItUsable) {
 
     EXPECT_EQ(
         text,
-        "ranks are in different collective calls\n"
+        "the ranks are in different collective calls\n"
         "  rank 0: start_all_reduce #1 of Float[2] (sum)\n"
         "  rank 1: start_broadcast #1 of Float[2] (from 0)");
     group.start_all_reduce(tensor).wait();

@@ -382,9 +382,9 @@ def a_node_that_cannot_resolve_the_first_node(shell):
 @case(60)
 def variables_that_are_missing_or_contradictory(shell):
     for change, text in (
-            ("-u SLURM_NODEID", "SLURM_STEP_ID is `0` but SLURM_NODEID is not set"),
+            ("-u SLURM_NODEID", "SLURM_STEP_ID is `0`, but SLURM_NODEID is not set"),
             ("-u SLURM_STEP_NODELIST", "but SLURM_STEP_NODELIST is not set"),
-            ("SLURM_NODEID=2", "SLURM_NODEID is `2` but SLURM_STEP_NUM_NODES is `2`"),
+            ("SLURM_NODEID=2", "SLURM_NODEID is `2`, but SLURM_STEP_NUM_NODES is `2`"),
             ("SLURM_STEP_NODELIST=n[1-3]", "a list of 3 nodes, but SLURM_STEP_NUM_NODES is `2`")):
         shell.run(f"{PER_NODE} env {change} {LAUNCH} sleep 50").check(2, text, "hint: ")
 
@@ -392,7 +392,7 @@ def variables_that_are_missing_or_contradictory(shell):
 @case(60)
 def a_direct_run_with_bad_variables(shell):
     shell.run("ulimit -c unlimited; srun --nodes 2 --ntasks 2 env -u SLURM_NODEID $PROGRAM").check(
-        2, "error: environment variable SLURM_STEP_NUM_NODES is `2` but SLURM_NODEID is not set",
+        2, "error: environment variable SLURM_STEP_NUM_NODES is `2`, but SLURM_NODEID is not set",
         "hint: start the program with `srun`", absent=["core dumped", "Aborted"])
     if list(shell.folder.glob("*core*")):
         raise Failed("the programs left core files")

@@ -66,7 +66,7 @@ void TransportBackend::abort() {
   aborted_->store(true);
   const std::lock_guard lock(mutex_);
   if (failure_.empty()) {
-    failure_ = "it was aborted";
+    failure_ = "the group was aborted";
   }
 }
 
@@ -290,7 +290,7 @@ at::Tensor TransportBackend::allocateTensor(
   if (!transport_->has_shared_memory()) {
     throw UnsupportedError(
         str_cat("the ", name_, " backend has no shared memory"),
-        "check `supportsTensorAlloc` first, and use an ordinary tensor if it "
+        "call `supportsTensorAlloc` first, and use an ordinary tensor if it "
         "returns false");
   }
   const auto type = c10::typeMetaToScalarType(options.dtype());

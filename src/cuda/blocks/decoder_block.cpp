@@ -43,8 +43,8 @@ at::Tensor decoder_block(
       break;
   }
   throw ArgumentError(
-      "no decoder block of libaccelerate_cuda.so has these options",
-      "ask `supports_decoder_block` first, and use the reference path if it "
+      "libaccelerate_cuda.so has no decoder block with these options",
+      "call `supports_decoder_block` first, and use the reference path if it "
       "returns false");
 }
 

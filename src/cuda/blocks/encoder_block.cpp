@@ -100,8 +100,9 @@ void check_unpadded_input(
         "an unpadded batch must be one row of tokens without a mask, and its "
         "heads must have 32 or 64 channels, but this batch has shape ",
         x_BTD.sizes(),
-        ", number of heads ",
+        ", ",
         options.heads,
+        options.heads == 1 ? " head" : " heads",
         mask_bias.defined() ? " and a mask" : " and no mask"));
   }
 }
@@ -291,9 +292,9 @@ at::Tensor encoder_block(
     const EncoderBlockOptions& options) {
   if (options.activation != ActivationKind::gelu_erf) {
     throw ArgumentError(
-        "the encoder block of libaccelerate_cuda.so has only the activation "
-        "`gelu_erf`",
-        "ask `supports_encoder_block` first, and use the reference path if it "
+        "the encoder block of libaccelerate_cuda.so supports only the "
+        "activation `gelu_erf`",
+        "call `supports_encoder_block` first, and use the reference path if it "
         "returns false");
   }
   return EncoderBlock::apply(

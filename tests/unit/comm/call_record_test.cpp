@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
              gather_of({2}),
              gather_of({2})},
             0,
-            "ranks are in different collective calls\n"
+            "the ranks are in different collective calls\n"
             "  rank 0: reduce #5 of Float[2] (sum)\n"
             "  ranks 1, 2: gather #5 of Float[2]",
             kSameCalls},
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
             "SequenceNumber",
             {{"gather", 5, "", {}}, {"gather", 6, "", {}}},
             std::nullopt,
-            "ranks are in different collective calls\n"
+            "the ranks are in different collective calls\n"
             "  rank 0: gather #5\n"
             "  rank 1: gather #6",
             kSameCalls},
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
             "Arguments",
             {{"broadcast", 2, "from 0", {}}, {"broadcast", 2, "from 1", {}}},
             std::nullopt,
-            "ranks are in different collective calls\n"
+            "the ranks are in different collective calls\n"
             "  rank 0: broadcast #2 (from 0)\n"
             "  rank 1: broadcast #2 (from 1)",
             kSameCalls},
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
             {{"gather", 5, "", {{at::kFloat, {2}}, {at::kFloat, {3}}}},
              gather_of({2})},
             0,
-            "ranks are in different collective calls\n"
+            "the ranks are in different collective calls\n"
             "  rank 0: gather #5 of Float[2], Float[3]\n"
             "  rank 1: gather #5 of Float[2]",
             kSameCalls},
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
             "Type",
             {gather_of({2}), gather_of({2}, at::kHalf)},
             0,
-            "gather #5: ranks disagree on the type\n"
+            "gather #5: the ranks' tensors differ in type\n"
             "  rank 0: Float[2]\n"
             "  rank 1: Half[2]",
             "convert the tensors to one type first"},
@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
             "Dimension",
             {gather_of({8, 128}), gather_of({9, 128}), gather_of({8, 96})},
             0,
-            "gather #5: ranks disagree on dimension 1\n"
+            "gather #5: the ranks' tensors differ in dimension 1\n"
             "  rank 0: Float[8, 128]\n"
             "  rank 1: Float[9, 128]\n"
             "  rank 2: Float[8, 96]",
@@ -132,7 +132,8 @@ INSTANTIATE_TEST_SUITE_P(
             "NumberOfDimensions",
             {gather_of({8}), gather_of({8, 1})},
             0,
-            "gather #5: ranks disagree on the number of dimensions\n"
+            "gather #5: the ranks' tensors differ in their number of "
+            "dimensions\n"
             "  rank 0: Float[8]\n"
             "  rank 1: Float[8, 1]",
             "pass tensors with the same number of dimensions"},
@@ -141,7 +142,8 @@ INSTANTIATE_TEST_SUITE_P(
             {{"gather", 5, "", {{at::kInt, {1}}, {at::kInt, {1, 2}}}},
              {"gather", 5, "", {{at::kInt, {1}}, {at::kInt, {1, 3}}}}},
             0,
-            "gather #5, tensor 1 of 2: ranks disagree on dimension 1\n"
+            "gather #5, tensor 1 of 2: the ranks' tensors differ in dimension "
+            "1\n"
             "  rank 0: Int[1, 2]\n"
             "  rank 1: Int[1, 3]",
             "use `pad_across_processes` with `.dim = 1` first"}),

@@ -81,8 +81,7 @@ TEST(SharedMemory, CannotBeOpenedWithAnotherNonce) {
 
   EXPECT_THAT(
       message_of<IoError>([&] { SharedMemory::open(address); }),
-      HasSubstr(" refers to different memory (from another machine or an older "
-                "run)"));
+      HasSubstr(" belongs to another machine or to an earlier run"));
 }
 
 TEST(SharedMemory, CannotBeOpenedWhenTheDescriptorIsAnotherFile) {

@@ -89,7 +89,8 @@ TEST(ShmBarrier, NamesTheRanksThatExited) {
   EXPECT_EQ(
       message_of<DistributedError>(
           [&] { barrier.wait({"gather", 7}, test_limits()); }),
-      "gather #7: rank 0 lost ranks 1, 2: the processes exited or destroyed "
+      "gather #7: rank 0 lost the connection to ranks 1, 2: the processes "
+      "exited or destroyed "
       "their process groups");
 }
 

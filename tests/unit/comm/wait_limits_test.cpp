@@ -95,7 +95,8 @@ TEST(WaitLimits, NamesTheRanksThatExited) {
   EXPECT_EQ(
       message_of<DistributedError>(
           [] { Wait(kGather, 0, WaitLimits{}).throw_exited({2}); }),
-      "gather #12: rank 0 lost rank 2: the process exited or destroyed its "
+      "gather #12: rank 0 lost the connection to rank 2: the process exited or "
+      "destroyed its "
       "process group");
 }
 

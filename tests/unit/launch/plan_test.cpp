@@ -398,14 +398,14 @@ std::string slurm_error(const char* name, const char* value) {
 }
 
 TEST(Slurm, RefusesVariablesThatAreMissingOrContradictory) {
-  const std::string missing = "environment variable SLURM_STEP_ID is `1` but ";
+  const std::string missing = "environment variable SLURM_STEP_ID is `1`, but ";
   for (const char* name :
        {"SLURM_STEP_NUM_NODES", "SLURM_NODEID", "SLURM_STEP_NODELIST"}) {
     EXPECT_EQ(slurm_error(name, ""), missing + name + " is not set");
   }
   EXPECT_EQ(
       slurm_error("SLURM_NODEID", "2"),
-      "environment variable SLURM_NODEID is `2` but SLURM_STEP_NUM_NODES is "
+      "environment variable SLURM_NODEID is `2`, but SLURM_STEP_NUM_NODES is "
       "`2`");
   EXPECT_EQ(
       slurm_error("SLURM_STEP_NODELIST", "gpu[07-09]"),

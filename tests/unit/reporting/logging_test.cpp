@@ -66,7 +66,8 @@ TEST_F(Logging, ReadsTheLevelFromTheEnvironment) {
   ::setenv("ACCELERATE_LOG_LEVEL", "loud", 1);
   EXPECT_EQ(
       message_of<ConfigError>([] { get_logger("a"); }),
-      "environment variable ACCELERATE_LOG_LEVEL is `loud`, not one of debug, "
+      "environment variable ACCELERATE_LOG_LEVEL is `loud`, but must be one of "
+      "debug, "
       "info, warning, error, critical");
 }
 

@@ -88,22 +88,23 @@ const BadInput kBadInputs[] = {
     {"Backend",
      [] { parse_backend("nccl2"); },
      Kind::argument,
-     "backend `nccl2` is not one of shm, gloo, nccl, mpi, fake",
+     "the backend is `nccl2`, but must be one of shm, gloo, nccl, mpi, fake",
      "pass one of shm, gloo, nccl, mpi, fake"},
     {"BackendInAnotherCase",
      [] { parse_backend("Gloo"); },
      Kind::argument,
-     "backend `Gloo` is not one of shm, gloo, nccl, mpi, fake",
+     "the backend is `Gloo`, but must be one of shm, gloo, nccl, mpi, fake",
      "pass one of shm, gloo, nccl, mpi, fake"},
     {"Reduction",
      [] { parse_reduction("average"); },
      Kind::argument,
-     "reduction `average` is not one of sum, mean, max, min",
+     "the reduction is `average`, but must be one of sum, mean, max, min",
      "pass one of sum, mean, max, min"},
     {"LogLevel",
      [] { parse_log_level("loud"); },
      Kind::argument,
-     "log level `loud` is not one of debug, info, warning, error, critical",
+     "the log level is `loud`, but must be one of debug, info, warning, error, "
+     "critical",
      "pass one of debug, info, warning, error, critical"},
     {"GroupSize",
      [] { join_alone(0, 0); },
@@ -232,13 +233,13 @@ const BadInput kBadInputs[] = {
     {"StateInitMethod",
      state_with({.init_method = "udp://x"}),
      Kind::argument,
-     "init_method `udp://x` is not one of env://, tcp://host:port, "
+     "init_method is `udp://x`, but must be one of env://, tcp://host:port, "
      "file:///path",
      "leave `init_method` out to use the launcher's variables"},
     {"BackendVariable",
      state_with("ACCELERATE_BACKEND", "smoke"),
      Kind::config,
-     "environment variable ACCELERATE_BACKEND: backend `smoke` is not one of "
+      "environment variable ACCELERATE_BACKEND: the backend is `smoke`, but must be one of "
      "shm, "
      "gloo, nccl, mpi, fake",
      "set the variable to one of these values, or unset it"},
@@ -295,19 +296,19 @@ const BadInput kBadInputs[] = {
            0, 2, {.timeout = milliseconds(50), .warn_after = milliseconds(51)});
      },
      Kind::argument,
-     "warn_after is 51 ms but timeout is 50 ms, so the warning would never "
+     "warn_after is 51 ms, but timeout is 50 ms, so the warning would never "
      "appear",
      "pass a warn_after of at most 50 ms, or leave it out"},
     {"StateWarnAfterTimeout",
      state_with({.warn_after = std::chrono::minutes(11)}),
      Kind::argument,
-     "warn_after is 660000 ms but timeout is 600000 ms, so the warning would "
+     "warn_after is 660000 ms, but timeout is 600000 ms, so the warning would "
      "never appear",
      "pass a warn_after of at most 600000 ms, or leave it out"},
     {"GroupInterface",
      [] { join_alone(0, 2, {.network_interface = "wire7"}); },
      Kind::argument,
-     "network_interface `wire7` is not one of " + all_interfaces(),
+     "network_interface is `wire7`, but must be one of " + all_interfaces(),
      "pass one of the existing interfaces, or leave it out"},
     {"InterfaceVariable",
      [] {
@@ -318,7 +319,7 @@ const BadInput kBadInputs[] = {
                 {"GLOO_SOCKET_IFNAME", "wire7"}}});
      },
      Kind::config,
-     "environment variable GLOO_SOCKET_IFNAME is `wire7`, not one of " +
+     "environment variable GLOO_SOCKET_IFNAME is `wire7`, but must be one of " +
          all_interfaces(),
      "set the variable to one of these values, or unset it"},
     {"DeviceOfManyCpus",

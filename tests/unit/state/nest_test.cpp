@@ -220,7 +220,7 @@ TEST(Concatenate, RejectsShapesThatDoNotMatch) {
         static_cast<void>(
             concatenate(std::vector<List>{{at::ones({2})}}, /*dim=*/1));
       }),
-      "concatenate: dim is 1 but tensor 0 has 1 dimension");
+      "concatenate: dim is 1, but tensor 0 has 1 dimension");
 }
 
 TEST(ConvertToFp32, ConvertsOnly16BitFloats) {

@@ -318,11 +318,11 @@ TEST(PartialStateProcesses, RejectAnIndexOutOfRange) {
     EXPECT_EQ(
         message_of<ArgumentError>(
             [&] { static_cast<void>(state.on_process(2, [] {})); }),
-        "on_process: index is 2 but the number of processes is 2");
+        "on_process: index is 2, but the number of processes is 2");
     EXPECT_EQ(
         message_of<ArgumentError>(
             [&] { static_cast<void>(state.on_local_process(-1, [] {})); }),
-        "on_local_process: index is -1 but the number of processes is 2");
+        "on_local_process: index is -1, but the number of processes is 2");
   });
 }
 

@@ -37,8 +37,8 @@ TEST_P(BadInitMethod, ErrorListsTheValidForms) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { open_store(one_of_two(0), GetParam(), milliseconds(1000)); }),
-      "init_method `" + GetParam() +
-          "` is not one of env://, tcp://host:port, file:///path");
+      "init_method is `" + GetParam() +
+          "`, but must be one of env://, tcp://host:port, file:///path");
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -319,17 +319,17 @@ INSTANTIATE_TEST_SUITE_P(
         Contradiction{
             "RankWithoutSize",
             {{"RANK", "1"}},
-            "environment variable RANK is `1` but WORLD_SIZE is not set",
+            "environment variable RANK is `1`, but WORLD_SIZE is not set",
             kBothOrNeither},
         Contradiction{
             "SizeWithoutRank",
             {{"WORLD_SIZE", "4"}},
-            "environment variable WORLD_SIZE is `4` but RANK is not set",
+            "environment variable WORLD_SIZE is `4`, but RANK is not set",
             kBothOrNeither},
         Contradiction{
             "RankNotBelowSize",
             {{"RANK", "4"}, {"WORLD_SIZE", "4"}},
-            "environment variable RANK is `4` but WORLD_SIZE is `4`",
+            "environment variable RANK is `4`, but WORLD_SIZE is `4`",
             "set RANK to a number from 0 to 3"},
         Contradiction{
             "NegativeRank",
@@ -352,27 +352,27 @@ INSTANTIATE_TEST_SUITE_P(
         Contradiction{
             "LocalRankWithoutLocalSize",
             {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}},
-            "environment variable LOCAL_RANK is `1` but LOCAL_WORLD_SIZE is "
+            "environment variable LOCAL_RANK is `1`, but LOCAL_WORLD_SIZE is "
             "not set",
             "set both variables, or neither when all processes are on one "
             "machine"},
         Contradiction{
             "LocalSizeWithoutLocalRank",
             {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}},
-            "environment variable LOCAL_WORLD_SIZE is `2` but LOCAL_RANK is "
+            "environment variable LOCAL_WORLD_SIZE is `2`, but LOCAL_RANK is "
             "not set",
             "set both variables, or neither when all processes are on one "
             "machine"},
         Contradiction{
             "LocalRankAlone",
             {{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}},
-            "environment variable LOCAL_RANK is `1` but RANK is not set",
+            "environment variable LOCAL_RANK is `1`, but RANK is not set",
             "set RANK and WORLD_SIZE too, or unset LOCAL_RANK for a single "
             "process; a launcher sets all of these variables"},
         Contradiction{
             "LocalSizeOfMpiAlone",
             {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
-            "environment variable OMPI_COMM_WORLD_LOCAL_SIZE is `2` but "
+            "environment variable OMPI_COMM_WORLD_LOCAL_SIZE is `2`, but "
             "OMPI_COMM_WORLD_RANK is not set",
             "set OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE too, or unset "
             "OMPI_COMM_WORLD_LOCAL_SIZE for a single process; a launcher sets "
@@ -383,7 +383,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"WORLD_SIZE", "2"},
              {"LOCAL_RANK", "0"},
              {"LOCAL_WORLD_SIZE", "2"}},
-            "environment variable LOCAL_RANK is `0` but RANK is `1`, and all 2 "
+            "environment variable LOCAL_RANK is `0`, but RANK is `1`, and all "
+            "2 "
             "processes are on this machine",
             "set LOCAL_RANK to 1: on a single machine LOCAL_RANK equals RANK"},
         Contradiction{
@@ -393,13 +394,15 @@ INSTANTIATE_TEST_SUITE_P(
              {"LOCAL_RANK", "1"},
              {"LOCAL_WORLD_SIZE", "2"},
              {"GROUP_RANK", "7"}},
-            "environment variable GROUP_RANK is `7` but all 2 processes are on "
+            "environment variable GROUP_RANK is `7`, but all 2 processes are "
+            "on "
             "this machine",
             "set GROUP_RANK to 0, or unset it"},
         Contradiction{
             "TorchrunNodeOnTwoMachines",
             torchrun_with("GROUP_RANK", "3"),
-            "environment variable GROUP_RANK is `3` but this machine runs 2 of "
+            "environment variable GROUP_RANK is `3`, but this machine runs 2 "
+            "of "
             "4 processes, so there are at most 3 machines",
             "set GROUP_RANK to a number from 0 to 2"},
         Contradiction{
@@ -409,7 +412,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"LOCAL_RANK", "1"},
              {"LOCAL_WORLD_SIZE", "2"},
              {"GROUP_RANK", "0"}},
-            "environment variable LOCAL_RANK is `1` but RANK is `0`",
+            "environment variable LOCAL_RANK is `1`, but RANK is `0`",
             "set LOCAL_RANK to a number from 0 to 0: a local rank is never "
             "greater than the global rank"},
         Contradiction{
@@ -419,14 +422,14 @@ INSTANTIATE_TEST_SUITE_P(
              {"LOCAL_RANK", "0"},
              {"LOCAL_WORLD_SIZE", "2"},
              {"GROUP_RANK", "0"}},
-            "environment variable GROUP_RANK is `0` but RANK is `3` and "
+            "environment variable GROUP_RANK is `0`, but RANK is `3` and "
             "LOCAL_RANK is `0`",
             "set GROUP_RANK to the index of this machine, or RANK to 0: on the "
             "first machine RANK equals LOCAL_RANK"},
         Contradiction{
             "MoreMachinesThanProcesses",
             torchrun_with("GROUP_WORLD_SIZE", "4"),
-            "environment variable GROUP_WORLD_SIZE is `4` but this machine "
+            "environment variable GROUP_WORLD_SIZE is `4`, but this machine "
             "runs 2 of 4 processes",
             "set GROUP_WORLD_SIZE to a number from 2 to 3"},
         Contradiction{
@@ -437,7 +440,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"LOCAL_WORLD_SIZE", "2"},
              {"GROUP_RANK", "0"},
              {"GROUP_WORLD_SIZE", "1"}},
-            "environment variable GROUP_WORLD_SIZE is `1` but this machine "
+            "environment variable GROUP_WORLD_SIZE is `1`, but this machine "
             "runs 2 of 3 processes",
             "set GROUP_WORLD_SIZE to 2"},
         Contradiction{
@@ -448,13 +451,14 @@ INSTANTIATE_TEST_SUITE_P(
              {"LOCAL_WORLD_SIZE", "2"},
              {"GROUP_RANK", "2"},
              {"GROUP_WORLD_SIZE", "2"}},
-            "environment variable GROUP_RANK is `2` but GROUP_WORLD_SIZE is "
+            "environment variable GROUP_RANK is `2`, but GROUP_WORLD_SIZE is "
             "`2`",
             "set GROUP_RANK to a number from 0 to 1"},
         Contradiction{
             "SlurmRankWithoutTasks",
             {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}},
-            "environment variable SLURM_PROCID is `1` but SLURM_STEP_NUM_TASKS "
+            "environment variable SLURM_PROCID is `1`, but "
+            "SLURM_STEP_NUM_TASKS "
             "is not set",
             kBothOrNeither},
         Contradiction{
@@ -462,7 +466,7 @@ INSTANTIATE_TEST_SUITE_P(
             {{"SLURM_STEP_ID", "0"},
              {"SLURM_PROCID", "1"},
              {"SLURM_STEP_NUM_TASKS", "2"}},
-            "environment variable SLURM_STEP_NUM_TASKS is `2` but "
+            "environment variable SLURM_STEP_NUM_TASKS is `2`, but "
             "SLURM_LOCALID is not set",
             "set both variables, or neither when all processes are on one "
             "machine"},
@@ -474,7 +478,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_LOCALID", "0"},
              {"SLURM_NODEID", "1"},
              {"SLURM_STEP_NUM_NODES", "2"}},
-            "environment variable SLURM_LOCALID is `0` but "
+            "environment variable SLURM_LOCALID is `0`, but "
             "SLURM_STEP_TASKS_PER_NODE is not set",
             "set both variables, or neither when all processes are on one "
             "machine"},
@@ -486,7 +490,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_LOCALID", "0"},
              {"SLURM_STEP_NUM_NODES", "2"},
              {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}},
-            "environment variable SLURM_STEP_NUM_NODES is `2` but "
+            "environment variable SLURM_STEP_NUM_NODES is `2`, but "
             "SLURM_NODEID is not set",
             "start the program with `srun`, which sets both variables"},
         Contradiction{
@@ -498,19 +502,19 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_NODEID", "1"},
              {"SLURM_STEP_NUM_NODES", "2"},
              {"SLURM_STEP_TASKS_PER_NODE", "2"}},
-            "environment variable SLURM_NODEID is `1` but "
+            "environment variable SLURM_NODEID is `1`, but "
             "SLURM_STEP_TASKS_PER_NODE is `2`, a list of 1 node",
             "start the program with `srun`, which sets both variables"},
         Contradiction{
             "LocalRankNotBelowLocalSize",
             torchrun_with("LOCAL_RANK", "2"),
-            "environment variable LOCAL_RANK is `2` but LOCAL_WORLD_SIZE is "
+            "environment variable LOCAL_RANK is `2`, but LOCAL_WORLD_SIZE is "
             "`2`",
             "set LOCAL_RANK to a number from 0 to 1"},
         Contradiction{
             "LocalSizeAboveWorldSize",
             torchrun_with("LOCAL_WORLD_SIZE", "5"),
-            "environment variable LOCAL_WORLD_SIZE is `5` but WORLD_SIZE is "
+            "environment variable LOCAL_WORLD_SIZE is `5`, but WORLD_SIZE is "
             "`4`",
             "set LOCAL_WORLD_SIZE to the number of processes on this machine, "
             "and WORLD_SIZE to the number on all machines"},
@@ -536,7 +540,7 @@ INSTANTIATE_TEST_SUITE_P(
         Contradiction{
             "OpenMpiRankWithoutSize",
             {{"OMPI_COMM_WORLD_RANK", "0"}},
-            "environment variable OMPI_COMM_WORLD_RANK is `0` but "
+            "environment variable OMPI_COMM_WORLD_RANK is `0`, but "
             "OMPI_COMM_WORLD_SIZE is not set",
             kBothOrNeither},
         Contradiction{
@@ -560,7 +564,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_NODEID", "2"},
              {"SLURM_STEP_NUM_NODES", "2"},
              {"SLURM_STEP_TASKS_PER_NODE", "1(x3)"}},
-            "environment variable SLURM_NODEID is `2` but SLURM_STEP_NUM_NODES "
+            "environment variable SLURM_NODEID is `2`, but "
+            "SLURM_STEP_NUM_NODES "
             "is `2`",
             "set SLURM_NODEID to a number from 0 to 1"}),
     [](const auto& test) { return test.param.name; });

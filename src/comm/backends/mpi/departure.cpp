@@ -37,7 +37,7 @@ void Departure::begin_delivery() {
   const std::lock_guard guard(mutex_);
   if (left_) {
     throw StateError(
-        "the process group of this call is closed",
+        "the process group used by this call is closed",
         "keep the group alive until the last call has returned, and do not "
         "use it while the program is exiting");
   }

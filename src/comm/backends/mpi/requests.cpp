@@ -91,8 +91,9 @@ void Requests::set_length(Entry& entry, const MPI_Status& status) {
         entry.other_rank,
         " of the group sent ",
         received,
-        " bytes, expected at most ",
-        entry.data.size()));
+        " bytes, more than the ",
+        entry.data.size(),
+        " bytes expected"));
   }
   entry.data = entry.data.first(length);
 }

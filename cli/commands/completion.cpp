@@ -36,7 +36,7 @@ int run_completion(const ParsedArgs& arguments, CommandContext& context) {
     context.console.print(fish_completion());
   } else {
     throw ConfigError(
-        str_cat("no completion for `", printable(shell), "`"),
+        str_cat("there is no completion script for `", printable(shell), "`"),
         "use bash, zsh or fish");
   }
   return 0;

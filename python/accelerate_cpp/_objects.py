@@ -58,8 +58,8 @@ def _tag(key: bytes, kind: str, header: bytes, payload: bytes) -> bytes:
 
 def _refuse(kind: str, position: int):
     raise errors.DistributedError(
-        f"{kind}: object {position} was not sent by a rank of this run for this call",
-        "find out which program connects to the ports of the ranks",
+        f"{kind}: object {position} was sent by a process outside this run, or for another call",
+        "find out which other program connects to this job's ports",
     )
 
 

@@ -29,7 +29,7 @@ def _handlers(kwargs_handlers) -> dict:
         name = _HANDLERS.get(type(handler))
         if name is None:
             raise errors.ArgumentError(
-                f"kwargs_handlers contains a `{type(handler).__name__}`, which is not supported",
+                f"kwargs_handlers contains an object of type `{type(handler).__name__}`, which is not supported",
                 "use these classes from accelerate_cpp: " + ", ".join(kind.__name__ for kind in _HANDLERS),
             )
         if name in result:
@@ -100,7 +100,7 @@ class Accelerator:
         _reject_unsupported(dict(dynamo_backend=getattr(dynamo_backend, "value", dynamo_backend)), (None, "no", "NO"))
         if autocast_scope not in ("forward", "manual"):
             raise errors.ArgumentError(
-                f"autocast_scope `{autocast_scope}` is not one of forward, manual",
+                f"autocast_scope is `{autocast_scope}`, but must be `forward` or `manual`",
                 "use `forward` to apply autocast when a prepared model is called, or `manual` to apply it only "
                 "inside `autocast()`",
             )

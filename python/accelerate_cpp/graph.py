@@ -88,7 +88,7 @@ def _check_leaves(structure, where: str) -> None:
         items = structure
     else:
         raise errors.ArgumentError(
-            f"graph: {where} contains a `{type(structure).__name__}`, whose value would be the same in every replay",
+            f"graph: {where} contains a value of type `{type(structure).__name__}`, which would be the same in every replay",
             "use only tensors, in lists, tuples and dicts",
         )
     for item in items:

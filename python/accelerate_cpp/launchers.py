@@ -62,7 +62,7 @@ def _choose(requested: Optional[int], gpus: int) -> tuple:
     if requested is None:
         return _default_processes(gpus)
     if 0 < gpus < requested:
-        return requested, f"on the CPU: {requested} were requested, but this machine has {_number_of_gpus(gpus)}"
+        return requested, f"on the CPU: {requested} processes were requested, but this machine has {_number_of_gpus(gpus)}"
     return requested, "as requested"
 
 
@@ -71,7 +71,7 @@ def _default_processes(gpus: int) -> tuple:
         return gpus, f"one on each of {gpus} GPUs" if gpus > 1 else "one GPU"
     cores = len(os.sched_getaffinity(0))
     count = max(1, min(8, cores // 4))
-    return count, f"CPU, {cores} cores"
+    return count, "on the CPU, 1 core" if cores == 1 else f"on the CPU, {cores} cores"
 
 
 def _dump(function: Callable, args: tuple) -> bytes:
@@ -103,7 +103,7 @@ def _check(function, args, mixed_precision, num_processes, gpus) -> None:
         )
     if mixed_precision not in ("no", "fp16", "bf16"):
         raise errors.ArgumentError(
-            f"mixed_precision `{mixed_precision}` is not one of no, fp16, bf16", "use `no`, `fp16` or `bf16`"
+            f"mixed_precision is `{mixed_precision}`, but must be one of no, fp16, bf16", "use `no`, `fp16` or `bf16`"
         )
     if mixed_precision == "fp16" and gpus == 0:
         raise errors.UnsupportedError("`fp16` needs a GPU, but this machine has none", "use `bf16` or `no`")

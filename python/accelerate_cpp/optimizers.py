@@ -83,13 +83,13 @@ class OptimizerAdapter:
         saved = [group["params"] for group in scalars["param_groups"]]
         problems = []
         if current != saved:
-            problems.append(f"parameter groups in the saved state: {saved}, in the optimizer: {current}")
+            problems.append(f"different numbers of parameter groups: {saved} in the saved state, {current} in the optimizer")
         problems += [f"the optimizer has no parameter `{name}`" for name in scalars["state"] if name not in names]
         shapes = {name: parameter.shape for name, parameter in zip(names, self._parameters())}
         for key, tensor in tensors.items():
             name, slot = _split(key, shapes)
             if name is None:
-                problems.append(f"tensor `{key}` is not used by the optimizer")
+                problems.append(f"the optimizer does not use tensor `{key}`")
             elif tensor.dim() > 0 and tensor.shape != shapes[name] and class_name != "LBFGS":
                 problems.append(
                     f"tensor `{key}` has shape {list(tensor.shape)}, but its parameter has shape {list(shapes[name])}"

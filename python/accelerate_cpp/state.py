@@ -147,7 +147,7 @@ class PartialState:
         if hasattr(inputs, "__getitem__"):
             return torch.utils.data.Subset(inputs, indices)
         raise errors.ArgumentError(
-            f"split_between_processes cannot split a `{type(inputs).__name__}`",
+            f"split_between_processes cannot split a value of type `{type(inputs).__name__}`",
             "pass a list, a tuple, a tensor, a dataset, or a dict of these",
         )
 

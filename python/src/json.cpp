@@ -68,7 +68,7 @@ Json to_json(py::handle value, const std::string& where) {
     return list(value, where);
   }
   throw ArgumentError(
-      where + " is a `" +
+      where + " has type `" +
           std::string(py::str(py::type::handle_of(value).attr("__name__"))) +
           "`, which JSON cannot represent",
       "use only None, bool, int, float, str, and lists and dicts of these");

@@ -374,7 +374,7 @@ class BadInput(unittest.TestCase):
         ):
             with self.assertRaisesRegex(errors.UnsupportedError, "does not support"):
                 Accelerator(cpu=True, kwargs_handlers=[handler])
-        with self.assertRaisesRegex(errors.ArgumentError, "autocast_scope `thread` is not one of"):
+        with self.assertRaisesRegex(errors.ArgumentError, "autocast_scope is `thread`, but must be"):
             Accelerator(cpu=True, autocast_scope="thread")
         with self.assertRaisesRegex(errors.UnsupportedError, "`load_kwargs="):
             Accelerator(cpu=True).load_state("x", {"weights_only": False})
@@ -402,7 +402,7 @@ class BadInput(unittest.TestCase):
             Accelerator(cpu=True, mixed_precision="fp7")
         with self.assertRaisesRegex(errors.UnsupportedError, "fp16"):
             Accelerator(cpu=True, mixed_precision="fp16")
-        with self.assertRaisesRegex(errors.ArgumentError, "kwargs_handlers contains a `dict`"):
+        with self.assertRaisesRegex(errors.ArgumentError, "kwargs_handlers contains an object of type `dict`"):
             Accelerator(cpu=True, kwargs_handlers=[{}])
         with self.assertRaisesRegex(errors.ArgumentError, "weighting is `x`"):
             Accelerator(cpu=True, gradient_accumulation_plugin=GradientAccumulationPlugin(weighting="x"))

@@ -251,7 +251,7 @@ class Gpus(unittest.TestCase):
     def test_more_processes_than_gpus_train_on_the_cpu_with_a_note(self):
         result, shown = launched(train, (1,), num_processes=2)
         self.assertEqual(result["processes"], 2)
-        self.assertIn("(on the CPU: 2 were requested, but this machine has 1 GPU)", shown)
+        self.assertIn("(on the CPU: 2 processes were requested, but this machine has 1 GPU)", shown)
 
     def test_fp16_needs_one_gpu_per_process(self):
         with self.assertRaisesRegex(errors.UnsupportedError, "one GPU per process.* 2 processes and 1 GPU"):
@@ -314,7 +314,7 @@ class BadInput(unittest.TestCase):
             (dict(function=3), "got a value of type `int`"),
             (dict(function=train, args=3), "`args` has type `int`"),
             (dict(function=train, num_processes=0), "num_processes is 0"),
-            (dict(function=train, mixed_precision="int8"), "mixed_precision `int8` is not one of no, fp16, bf16"),
+            (dict(function=train, mixed_precision="int8"), "mixed_precision is `int8`, but must be one of no, fp16, bf16"),
             (dict(function=train, rdzv_id="x"), "does not support `rdzv_id`"),
             (dict(function=train, node_rank=1), "node_rank is 1, but num_nodes is 1"),
             (dict(function=train, num_nodes=0), "num_nodes is 0"),

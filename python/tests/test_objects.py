@@ -62,7 +62,7 @@ class Objects(unittest.TestCase):
         return mock.patch.object(_objects, "PartialState", lambda: mock.Mock(process_index=rank, num_nodes=2))
 
     def refused(self, call):
-        with self.assertRaisesRegex(errors.DistributedError, "was not sent by a rank of this run for this call"):
+        with self.assertRaisesRegex(errors.DistributedError, "was sent by a process outside this run, or for another call"):
             call()
         self.assertFalse(Attack.done)
 

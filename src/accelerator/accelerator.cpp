@@ -219,9 +219,9 @@ Region Accelerator::join_uneven_inputs(std::optional<bool> even_batches) {
   }
   if (impl_->training.batch_norms().communicate()) {
     throw UnsupportedError(
-        "`join_uneven_inputs` does not work with synchronized batch norm: a "
-        "process without batches has no forward pass that could take part in "
-        "those of the other processes",
+        "`join_uneven_inputs` does not work with synchronized batch norm: "
+        "every process must take part in each forward pass, but a process "
+        "without batches runs none",
         "give every process the same number of batches, or do not call "
         "`convert_sync_batchnorm`");
   }

@@ -117,8 +117,8 @@ std::string detail::GraphedFunction::Impl::obstacle(
   }
   for (torch::optim::Optimizer* optimizer : accelerator_.objects.optimizers()) {
     if (dynamic_cast<FusedOptimizer*>(optimizer) == nullptr) {
-      return "a prepared optimizer comes from LibTorch and counts its steps on "
-             "the CPU; use accelerate's optimizer instead";
+      return "a prepared LibTorch optimizer counts its steps on the CPU; use "
+             "accelerate's optimizer of the same name instead";
     }
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -108,7 +108,7 @@ class Reader {
 
   void read_metadata(const Json& value) {
     if (!value.is_object()) {
-      fail_at("__metadata__", "not an object");
+      fail_at("__metadata__", "expected an object");
     }
     for (const auto& [key, text] : value.as_object()) {
       if (!text.is_string()) {
@@ -155,7 +155,8 @@ class Reader {
       const std::string& name, const Json& value) const {
     if (!value.is_object() || value.size() != 3) {
       fail_at(
-          name, "not an object with only `dtype`, `shape` and `data_offsets`");
+          name,
+          "expected an object with only `dtype`, `shape` and `data_offsets`");
     }
     SafetensorsEntry entry;
     entry.name = name;

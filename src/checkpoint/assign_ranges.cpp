@@ -91,7 +91,8 @@ class KeyRanges {
               " has elements ",
               describe_range(entry.offset, entry.length)),
           entry.name,
-          str_cat(", which is ", describe_type(entry.dtype, entry.shape)));
+          str_cat(
+              ", but the tensor is ", describe_type(entry.dtype, entry.shape)));
     }
     if (entry.length > 0) {
       tensor.ranges.push_back({entry.offset, entry.length, {}});
@@ -153,9 +154,8 @@ class KeyRanges {
       const std::string& after) const {
     throw StateError(
         str_cat(before, " of tensor `", name, "` in `", key_, "`", after),
-        "the ranges of all ranks must cover each tensor exactly once; with "
-        "`save_on_each_node`, the ranks of each node must have the whole "
-        "state");
+        "make the ranges of all ranks cover each tensor exactly once; with "
+        "`save_on_each_node`, give the ranks of each node the whole state");
   }
 
   void check_type(

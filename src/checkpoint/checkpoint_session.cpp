@@ -224,7 +224,7 @@ LoadStateReport CheckpointSession::load_newest(
           passed_over.empty() ? "" : "; skipped:\n  ",
           passed_over.empty() ? "" : passed_over.front()),
       "to start from scratch, pass `required = false` or do not call "
-      "load_state; otherwise pass it a checkpoint folder");
+      "load_state; otherwise, pass the folder of a checkpoint to load_state");
 }
 
 LoadStateReport CheckpointSession::restore_from(

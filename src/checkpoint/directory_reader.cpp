@@ -137,7 +137,7 @@ void DirectoryReader::check_parts(
         tensor_file_name(stem, part, count)) {
       throw FormatError(str_cat(
           folder_.string(),
-          " lacks parts of `",
+          " does not have all parts of `",
           stem,
           "`; it has only ",
           join(parts, ", ")));
@@ -149,7 +149,7 @@ void DirectoryReader::read_rank_files() {
   if (manifest_.world_size > kMaxProcesses) {
     throw FormatError(str_cat(
         folder_.string(),
-        ": the manifest claims an impossible `world_size` of ",
+        ": the manifest has an impossible `world_size`: ",
         manifest_.world_size));
   }
   for (int rank = 0; rank < manifest_.world_size; ++rank) {

@@ -231,7 +231,7 @@ void add_ranges(
   for (const auto& [key, all] : contents.ranges) {
     if (contents.weights.contains(key)) {
       throw InternalError(str_cat(
-          "`", key, "` is in the weights and in the ranges of a checkpoint"));
+          "`", key, "` is both a weight and a range in the checkpoint"));
     }
     RankRanges ranges = ranges_of(all, rank, world_size);
     if (!ranges.divided.empty()) {

@@ -91,7 +91,7 @@ void check_memory(const std::vector<Json>& all, const fs::path& folder) {
           str_cat(
               "rank ",
               rank,
-              " ran out of memory loading ",
+              " ran out of memory while loading ",
               folder.string(),
               ": ",
               error.as_string()),
@@ -123,8 +123,9 @@ void check_same_run(const std::vector<Json>& all, const fs::path& folder) {
     if (const auto other = all[rank].at(kRun).as_string(); other != first) {
       throw FormatError(
           str_cat(
+              "the checkpoint ",
               folder.string(),
-              " differs between nodes: rank 0 has ",
+              " is not the same on all nodes: rank 0 has ",
               first,
               ", rank ",
               rank,

@@ -145,7 +145,7 @@ class Restorer {
         loaded_.documents["run"].at("optimizers").as_integer());
     if (saved != optimizers_.size()) {
       problems_.push_back(str_cat(
-          "number of optimizers: ",
+          "different numbers of optimizers: ",
           saved,
           " in the checkpoint, ",
           optimizers_.size(),
@@ -206,7 +206,7 @@ class Restorer {
           name,
           "`: rank ",
           rank(),
-          " in the saved run did not have this state");
+          " of the saved run had no such state");
       had_some ? problems_.push_back(text)
                : derived_.push_back(text + ", so it is unchanged");
     }
@@ -226,7 +226,7 @@ class Restorer {
     const std::size_t saved = loaded_.documents[name].as_array().size();
     if (saved != here) {
       problems_.push_back(str_cat(
-          "number of ",
+          "different numbers of ",
           label,
           ": ",
           saved,
@@ -375,11 +375,11 @@ class Restorer {
     set_derived_random_state(
         other->at(kRandomState), static_cast<int>(rank()), device);
     derived_.push_back(str_cat(
-        "the random state of rank ",
+        "the checkpoint has no random state of rank ",
         rank(),
         " on ",
         device.str(),
-        ": the checkpoint has none, so it was derived from the state of rank ",
+        ", so it was derived from the state of rank ",
         other - loaded_.rank_states.begin()));
   }
 
@@ -432,14 +432,14 @@ LoadStateReport restore(
               problem,
               undo_problem),
           "prepare the same objects as the saved run, or pass "
-          "`{.strict = false}` to skip what does not fit; this run is "
-          "unchanged unless an error above says otherwise");
+          "`{.strict = false}` to skip what does not fit; the state of this "
+          "run is unchanged unless an error above says otherwise");
     }
   };
   fail(agreed([&] {
     restorer.emplace(run, registered, std::move(loaded), options.path);
     if (options.strict && !restorer->problems().empty()) {
-      std::string list = "it does not fit this run";
+      std::string list = "the checkpoint does not fit this run";
       for (const std::string& problem : restorer->problems()) {
         list += str_cat("\n  ", problem);
       }

@@ -38,7 +38,7 @@ RestoredWeights::RestoredWeights(
   const auto saved = static_cast<std::size_t>(run.at("models").as_integer());
   if (saved != models.size()) {
     problems_.push_back(str_cat(
-        "number of models: ",
+        "different numbers of models: ",
         saved,
         " in the checkpoint, ",
         models.size(),

@@ -12,7 +12,8 @@ namespace accelerate {
 SaveClock::SaveClock(const SaveEveryOptions& options) : options_(options) {
   if (!options.steps && !options.minutes) {
     throw ArgumentError(
-        "save_every needs `steps` or `minutes`", "set at least one of them");
+        "save_every got neither `steps` nor `minutes`",
+        "set at least one of them");
   }
   if ((options.steps && *options.steps < 1) ||
       (options.minutes && !(*options.minutes > 0))) {

@@ -70,7 +70,8 @@ std::vector<std::vector<std::string>> tied_names(const TensorMap& tensors) {
 void warn_about_tied_weights(const TensorMap& tensors) {
   std::string list;
   for (const auto& names : tied_names(tensors)) {
-    list += str_cat(list.empty() ? "`" : "; `", names[0], "` also stores `");
+    list += str_cat(
+        list.empty() ? "`" : "; `", names[0], "` also holds the values of `");
     for (std::size_t i = 1; i < names.size(); ++i) {
       list += str_cat(i == 1 ? "" : ", `", names[i], "`");
     }

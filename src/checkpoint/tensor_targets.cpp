@@ -23,8 +23,8 @@ std::shared_ptr<FreshMemory> memory_for(const std::size_t bytes) {
   return std::make_shared<FreshMemory>(
       std::max(bytes, kTensorAlignment),
       "to load a checkpoint",
-      "free enough memory for a second copy of the state, which loading needs "
-      "until the checkpoint is verified");
+      "free enough memory for a second copy of the state: loading keeps both "
+      "copies until the checkpoint is verified");
 }
 
 at::Tensor tensor_at(

@@ -61,7 +61,7 @@ Json write_part(
   };
   if (!fs::exists(folder)) {
     throw IoError(
-        str_cat("this process cannot see ", folder.string()),
+        str_cat("this process cannot find ", folder.string()),
         "save to a disk that all processes share, or set "
         "`ProjectConfiguration::save_on_each_node`");
   }
@@ -293,7 +293,7 @@ std::optional<SaveResult> CheckpointWriter::wait() {
         std::chrono::duration<double>(warn_after_).count(),
         " s for the checkpoint ",
         pending_path_.string(),
-        "; the disk may be slow or disconnected"));
+        " to be written; the disk may be slow or disconnected"));
   }
   return pending_save_.get();
 }

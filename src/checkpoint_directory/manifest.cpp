@@ -42,7 +42,7 @@ void check_version(
   if (dot == version.npos || !digits(version.substr(0, dot)) ||
       !digits(version.substr(dot + 1))) {
     throw FormatError(str_cat(
-        source, ": `version` is `", version, "`, expected a form like `1.0`"));
+        source, ": `version` is `", version, "`, but must look like `1.0`"));
   }
   manifest.major = std::stoi(version.substr(0, dot));
   manifest.minor = std::stoi(version.substr(dot + 1));

@@ -142,7 +142,8 @@ void BlobFile::append(std::string_view bytes) {
                              " sent more than ",
                              expected_.max_unannounced,
                              " bytes without announcing a size"),
-        "try again; if it fails again, the server or a proxy is at fault");
+        "try again; if the download fails again, the server or a proxy is at "
+        "fault");
   }
   while (!bytes.empty()) {
     const ssize_t written =
@@ -170,7 +171,8 @@ void BlobFile::end_of_response() {
             " bytes, but ",
             *expected_.size,
             " were announced"),
-        "try again; if it fails again, the server or a proxy is at fault");
+        "try again; if the download fails again, the server or a proxy is at "
+        "fault");
   }
 }
 
@@ -208,7 +210,8 @@ void BlobFile::check_digest() {
             hex,
             ", expected ",
             expected_.etag),
-        "try again; if it fails again, the server or a proxy is at fault");
+        "try again; if the download fails again, the server or a proxy is at "
+        "fault");
   }
 }
 

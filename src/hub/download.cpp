@@ -61,8 +61,8 @@ Downloader::Downloader(const HubOptions& options, Repository repository)
       warn(str_cat(
           "HF_ENDPOINT is ",
           options_.endpoint,
-          ": the token and the files are sent unencrypted, so that others on "
-          "the network can read the token and change the files"));
+          ": the token and the files are sent unencrypted, so others on the "
+          "network can read the token and change the files"));
     });
   }
 }

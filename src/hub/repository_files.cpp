@@ -94,7 +94,7 @@ void add_weights(
     throw accelerate::UnsupportedError(
         str_cat(
             source,
-            " has its weights only as `",
+            " has weights only in `",
             *pickled,
             "`, a pickle file, which can run code when it is loaded"),
         "use a revision with `model.safetensors`, or convert the weights to "

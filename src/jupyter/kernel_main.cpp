@@ -78,7 +78,7 @@ int run(std::vector<std::string> arguments) {
   if (arguments.size() != 1) {
     throw ConfigError(
         "the path of the connection file is missing",
-        "Jupyter starts this program: run `accelerate jupyter install`, "
+        "let Jupyter start this program: run `accelerate jupyter install`, "
         "then choose the kernel `C++ (accelerate)`");
   }
   (void)find_clang_repl(setup.environment);

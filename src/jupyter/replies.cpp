@@ -15,7 +15,7 @@ constexpr std::string_view kRedefined =
     "hint: a name can be defined only once, unless you change and rerun the "
     "last cell; use another name, or restart the kernel";
 constexpr std::string_view kUnlinked =
-    "hint: the cell uses a symbol that no loaded library defines";
+    "hint: load a library that defines the missing symbol";
 constexpr std::string_view kInterrupted =
     "the cell was interrupted; its definitions are kept, but destructors of "
     "its local objects did not run";

@@ -100,8 +100,8 @@ Connection read_connection(const std::filesystem::path& path) {
         port("hb_port")};
   } catch (const FormatError& error) {
     throw ConfigError(
-        str_cat("not a connection file: ", error.what()),
-        "Jupyter starts this program; see `accelerate help jupyter`");
+        str_cat("cannot read the connection file: ", error.what()),
+        "let Jupyter start this program; see `accelerate help jupyter`");
   }
 }
 

@@ -101,7 +101,7 @@ class Compiler {
           str_cat(
               "this installation has no toolchain file, so it cannot compile ",
               source.string()),
-          "compile it yourself, or pass `--cxx` and `--cxx_flags`");
+          "compile the program yourself, or pass `--cxx` and `--cxx_flags`");
     }
   }
 

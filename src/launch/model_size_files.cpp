@@ -54,12 +54,12 @@ ModelSize size_from_index(const fs::path& path) {
     }
     if (!missing.empty()) {
       throw FormatError(str_cat(
-          file.string(),
-          ": tensor `",
+          path.string(),
+          " lists tensor `",
           printable(*missing.begin()),
-          "` is missing, but according to ",
-          path.filename().string(),
-          " it is in this file"));
+          "` for ",
+          file.filename().string(),
+          ", but this file does not have the tensor"));
     }
   }
   return sum.result(path);

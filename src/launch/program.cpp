@@ -79,9 +79,9 @@ void check_compiler_options(
       throw ConfigError(
           str_cat(
               settings.origin(name).where,
-              " applies only to a single .cpp file; `",
+              " applies only if the program is a single .cpp file, but it is `",
               printable(argv[0]),
-              "` is not one"),
+              "`"),
           str_cat("remove `", settings.origin(name).where, "`"));
     }
   }

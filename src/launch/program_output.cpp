@@ -107,7 +107,7 @@ std::string program_output(
             "` did not finish within ",
             timeout.count() / 1000,
             " s"),
-        "run it yourself to see what it is waiting for");
+        "run this command yourself to see what it is waiting for");
   }
   return text;
 }

@@ -67,7 +67,7 @@ void check_file(int fd, const fs::path& path) {
             info.st_uid,
             ", but this process runs as user ",
             ::geteuid()),
-        "copy the file, so that it belongs to you, or set "
+        "make a copy of the file that belongs to you, or set "
         "ACCELERATE_JOB_SECRET");
   }
   if ((info.st_mode & 077U) != 0) {

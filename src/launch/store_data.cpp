@@ -95,7 +95,7 @@ StoreOutcome StoreData::set(Reader& reader) {
   const std::string key(reader.string());
   const std::string_view value = reader.string();
   if (!reader.done()) {
-    return refused("malformed `set`");
+    return refused("malformed `set` request");
   }
   values_[key] = value;
   return changed(key, "");
@@ -107,14 +107,14 @@ StoreOutcome StoreData::get(Reader& reader) {
   outcome.keys.emplace_back(reader.string());
   outcome.timeout_ms = reader.number<std::int64_t>();
   outcome.wants_value = true;
-  return reader.done() ? outcome : refused("malformed `get`");
+  return reader.done() ? outcome : refused("malformed `get` request");
 }
 
 StoreOutcome StoreData::add(Reader& reader) {
   const std::string key(reader.string());
   const auto amount = reader.number<std::int64_t>();
   if (!reader.done()) {
-    return refused("malformed `add`");
+    return refused("malformed `add` request");
   }
   // Stored as decimal text, which a `get` of a counter returns in other stores,
   // too.
@@ -134,7 +134,7 @@ StoreOutcome StoreData::compare_set(Reader& reader) {
   const std::string_view expected = reader.string();
   const std::string_view desired = reader.string();
   if (!reader.done()) {
-    return refused("malformed `compare_set`");
+    return refused("malformed `compare_set` request");
   }
   const auto found = values_.find(key);
   if (found == values_.end()) {
@@ -154,7 +154,7 @@ StoreOutcome StoreData::compare_set(Reader& reader) {
 StoreOutcome StoreData::check(Reader& reader) {
   const auto keys = read_keys(reader);
   if (!reader.done()) {
-    return refused("malformed `check`");
+    return refused("malformed `check` request");
   }
   return replied(std::string(1, first_missing(keys) ? '\0' : '\1'));
 }
@@ -164,13 +164,13 @@ StoreOutcome StoreData::wait(Reader& reader) {
   outcome.kind = StoreOutcome::Kind::wait;
   outcome.timeout_ms = reader.number<std::int64_t>();
   outcome.keys = read_keys(reader);
-  return reader.done() ? outcome : refused("malformed `wait`");
+  return reader.done() ? outcome : refused("malformed `wait` request");
 }
 
 StoreOutcome StoreData::erase(Reader& reader) {
   const std::string key(reader.string());
   if (!reader.done()) {
-    return refused("malformed `erase`");
+    return refused("malformed `erase` request");
   }
   return replied(std::string(1, values_.erase(key) > 0 ? '\1' : '\0'));
 }
@@ -179,7 +179,7 @@ StoreOutcome StoreData::append(Reader& reader) {
   const std::string key(reader.string());
   const std::string_view value = reader.string();
   if (!reader.done()) {
-    return refused("malformed `append`");
+    return refused("malformed `append` request");
   }
   values_[key] += value;
   return changed(key, "");

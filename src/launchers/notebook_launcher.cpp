@@ -27,9 +27,9 @@ void check_options(const NotebookLauncherOptions& options) {
           kPrecisions.begin(), kPrecisions.end(), options.mixed_precision) ==
       kPrecisions.end()) {
     throw ArgumentError(str_cat(
-        "mixed_precision `",
+        "mixed_precision is `",
         options.mixed_precision,
-        "` is not one of no, fp16, bf16"));
+        "`, but must be one of no, fp16, bf16"));
   }
   if (options.num_processes && *options.num_processes < 1) {
     throw ArgumentError(

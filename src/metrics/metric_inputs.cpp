@@ -73,8 +73,8 @@ Inputs number_inputs(
     const at::Tensor& references) {
   check_shapes(metric, predictions, references);
   if (predictions.is_complex() || references.is_complex()) {
-    throw ArgumentError(
-        str_cat("`", metric, "` takes real numbers, but got complex ones"));
+    throw ArgumentError(str_cat(
+        "`", metric, "` supports only real numbers, but got complex numbers"));
   }
   return {flat(predictions, at::kDouble), flat(references, at::kDouble)};
 }

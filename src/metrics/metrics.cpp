@@ -92,9 +92,10 @@ ClassCounts positive_class(
     }
     throw ArgumentError(
         str_cat(
-            "`F1`: average `binary` needs `pos_label` ",
+            "`F1`: with the average `binary`, there must be at most one class "
+            "other than `pos_label` (",
             options.pos_label,
-            " and at most one other class, but the classes are ",
+            "), but the classes are ",
             join(names, ", ")),
         classes.size() > 2 ? "use the average `micro`, `macro` or `weighted`"
                            : "set `pos_label` to one of these classes");
@@ -180,7 +181,9 @@ Average parse_average(std::string_view name) {
   }
   throw ArgumentError(
       str_cat(
-          "average `", name, "` is not one of binary, micro, macro, weighted"),
+          "the average is `",
+          name,
+          "`, but must be one of binary, micro, macro, weighted"),
       did_you_mean(name, {"binary", "micro", "macro", "weighted"}));
 }
 

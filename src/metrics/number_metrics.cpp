@@ -125,8 +125,8 @@ void check_logits(const Tensor& logits, const Tensor& references) {
             " do not match ",
             logits.defined() ? str_cat("logits of shape ", logits.sizes())
                              : "undefined logits"),
-        "pass logits with one more dimension than the references, for the "
-        "classes");
+        "pass logits whose shape is the shape of the references plus a last "
+        "dimension for the classes");
   }
   if (!logits.is_floating_point() ||
       !c10::isIntegralType(references.scalar_type(), /*includeBool=*/false)) {
@@ -202,9 +202,8 @@ void Perplexity::add_batch(const Tensor& logits, const Tensor& references) {
         str_cat(
             "`Perplexity`: reference ",
             low < 0 ? low : high,
-            " is not one of the ",
-            classes,
-            " classes"),
+            " is not a class index from 0 to ",
+            classes - 1),
         str_cat(
             "pass class indices, or ", ignore_index_, " to ignore a token"));
   }

@@ -248,8 +248,9 @@ const OptimizerKind& kind_of(const torch::optim::Optimizer& optimizer) {
     return *found;
   }
   throw UnsupportedError(
-      "this optimizer's state cannot be saved or loaded: it is neither "
-      "accelerate's AdamW, Adam or SGD, nor LibTorch's SGD, Adam, AdamW, "
+      "this optimizer's state cannot be saved or loaded: the optimizer is "
+      "neither accelerate's AdamW, Adam or SGD, nor LibTorch's SGD, Adam, "
+      "AdamW, "
       "RMSprop, Adagrad or LBFGS");
 }
 

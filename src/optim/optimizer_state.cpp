@@ -102,10 +102,11 @@ class Loader {
     const auto& groups = optimizer_.param_groups();
     if (saved.size() != groups.size()) {
       report_.problems.push_back(str_cat(
-          "parameter groups in the saved state: ",
+          "different numbers of parameter groups: ",
           saved.size(),
-          ", in the optimizer: ",
-          groups.size()));
+          " in the saved state, ",
+          groups.size(),
+          " in the optimizer"));
       return;
     }
     for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -158,7 +159,7 @@ class Loader {
     for (const auto& [key, tensor] : state_.tensors) {
       if (report_.used.count(key) == 0) {
         report_.problems.push_back(
-            str_cat("tensor `", key, "` is not used by the optimizer"));
+            str_cat("the optimizer does not use tensor `", key, "`"));
       }
     }
   }

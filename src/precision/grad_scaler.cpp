@@ -63,7 +63,7 @@ void check_not_fp16(const std::vector<at::Tensor>& values) {
           str_cat(
               "a gradient of shape ",
               value.sizes(),
-              " is fp16, whose range is too small for unscaling"),
+              " has type fp16, whose range is too small for unscaling"),
           "keep the parameters in fp32 and use autocast for fp16");
     }
   }

@@ -27,8 +27,8 @@ Precision parse_precision(std::string_view name) {
         "mixed precision `fp8` needs kernels that accelerate does not have",
         "use `bf16`");
   }
-  throw ArgumentError(
-      str_cat("mixed precision `", name, "` is not one of no, fp16, bf16"));
+  throw ArgumentError(str_cat(
+      "mixed precision is `", name, "`, but must be one of no, fp16, bf16"));
 }
 
 std::string_view name_of(Precision precision) {

@@ -37,7 +37,7 @@ void check_options(const ProfileKwargs& options) {
     throw UnsupportedError(
         "`with_modules` records TorchScript modules, which this library does "
         "not support",
-        "leave it out, and mark regions with `RECORD_FUNCTION`");
+        "leave `with_modules` out, and mark regions with `RECORD_FUNCTION`");
   }
 }
 

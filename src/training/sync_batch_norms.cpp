@@ -148,8 +148,8 @@ void SyncBatchNorms::check_reached() {
               converted.mark->name(),
               "`: the module was used, but it did not call `batch_norm` with "
               "its tensors, so each process used its own statistics"),
-          "convert the model after its tensors have been replaced for the last "
-          "time, or exclude this module");
+          "convert the model after the last change that replaces its tensors, "
+          "or exclude this module");
     }
   }
 }

@@ -356,7 +356,7 @@ TEST_F(Hub, RejectsPickledWeights) {
 
   EXPECT_EQ(
       message_of<accelerate::UnsupportedError>([&] { resolve(); }),
-      "`org/model` at 01234567 has its weights only as `pytorch_model.bin`, a "
+      "`org/model` at 01234567 has weights only in `pytorch_model.bin`, a "
       "pickle file, which can run code when it is loaded");
 }
 

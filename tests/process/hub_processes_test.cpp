@@ -44,8 +44,8 @@ TEST_F(Hub, WarnsThatATokenIsNotEncrypted) {
       str_cat(
           "warning: HF_ENDPOINT is http://0.0.0.0:",
           server.port(),
-          ": the token and the files are sent unencrypted, so that others on "
-          "the network can read the token and change the files\n"));
+          ": the token and the files are sent unencrypted, so others on the "
+          "network can read the token and change the files\n"));
 }
 
 TEST_F(Hub, OneOfTwoProcessesDownloadsAndTheOtherWaits) {

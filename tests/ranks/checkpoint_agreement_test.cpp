@@ -333,7 +333,7 @@ TEST(SaveOnEachNode, RefusesToLoadCheckpointsOfDifferentSaves) {
     EXPECT_THAT(
         message_of<FormatError>(
             [&] { load_checkpoint(node_folder / "c", group, false); }),
-        HasSubstr("differs between nodes: rank 0 has step 5, "
+        HasSubstr("is not the same on all nodes: rank 0 has step 5, "
                   "iteration 0 and world size 2, rank 1 has step 7"));
   });
 }

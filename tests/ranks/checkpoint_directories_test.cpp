@@ -188,7 +188,7 @@ TEST(SaveEvery, RefusesInvalidOptions) {
     return message_of<ArgumentError>(
         [&] { static_cast<void>(run.accelerator.save_every(options)); });
   };
-  EXPECT_THAT(message({}), HasSubstr("needs `steps` or `minutes`"));
+  EXPECT_THAT(message({}), HasSubstr("got neither `steps` nor `minutes`"));
   EXPECT_THAT(message({.steps = 0}), HasSubstr("`steps` is 0"));
   EXPECT_THAT(message({.minutes = -1}), HasSubstr("`minutes` is -1"));
 }

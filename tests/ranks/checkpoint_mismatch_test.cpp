@@ -122,7 +122,7 @@ TEST(CheckpointMismatch, OfRandomStateNamesIsReported) {
 
   RandomRun run({"one", "three"});
   constexpr const char* kText =
-      "random state `three`: rank 0 in the saved run did not have this state";
+      "random state `three`: rank 0 of the saved run had no such state";
   EXPECT_THAT(
       message_of<FormatError>([&] { run.accelerator.load_state(saved); }),
       HasSubstr(kText));
@@ -143,8 +143,8 @@ TEST(CheckpointMismatch, OfRandomStatesThatWereNotSavedIsReported) {
   RandomRun run({"one"});
   EXPECT_THAT(
       run.accelerator.load_state(saved).derived,
-      testing::ElementsAre("random state `one`: rank 0 in the saved run did "
-                           "not have this state, so it is unchanged"));
+      testing::ElementsAre("random state `one`: rank 0 of the saved run had no "
+                           "such state, so it is unchanged"));
   EXPECT_EQ(run.values["one"], 1);
 }
 
@@ -266,8 +266,8 @@ TEST(CheckpointMismatch, OfTypeOrNumberOfRegisteredObjectsIsReported) {
   EXPECT_THAT(
       message_of<FormatError>(
           [&] { fewer.accelerator.load_state(checkpoint); }),
-      HasSubstr(
-          "number of registered objects: 2 in the checkpoint, 1 in this run"));
+      HasSubstr("different numbers of registered objects: 2 in the checkpoint, "
+                "1 in this run"));
   EXPECT_EQ(counter.value, 1);
   fewer.accelerator.load_state(checkpoint, {.strict = false});
   EXPECT_EQ(counter.value, 5);

@@ -157,7 +157,7 @@ TEST_F(DividedDamage, TruncatedOrMissingPartIsReportedOnEveryRank) {
   Manifest manifest = read_manifest(checkpoint_);
   manifest.files.erase("optimizer-00002-of-00003.safetensors");
   write_file(checkpoint_ / kManifestFile, manifest.to_json());
-  expect_refused("lacks parts of `optimizer`");
+  expect_refused("does not have all parts of `optimizer`");
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ TEST(SaveModel, WritesLoadableFiles) {
       EXPECT_EQ(
           testing::internal::GetCapturedStderr(),
           "warning: save_model wrote tied weights only once: `second.weight` "
-          "also stores `tied`\n");
+          "also holds the values of `tied`\n");
     }
 
     const TensorMap loaded = load_sharded(folder.path() / "deep" / "m");

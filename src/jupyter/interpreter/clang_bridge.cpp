@@ -42,7 +42,9 @@ void* find(const char* name) {
   void* symbol = ::dlsym(RTLD_DEFAULT, name);
   if (symbol == nullptr) {
     std::fprintf(
-        stderr, "error: this is not clang-repl 19: it lacks %s\n", name);
+        stderr,
+        "error: this is not clang-repl 19: the symbol `%s` is missing\n",
+        name);
     ::_exit(70);
   }
   return symbol;

@@ -171,8 +171,8 @@ Packet repeat_cell(ClangBridge& clang, const Packet& request) {
   std::cerr << "error: "
             << (result.kind == "exception"
                     ? result.text.substr(result.text.find('\n') + 1)
-                    : "a worker did not reach the call to notebook_launcher "
-                      "when it repeated the cells (result: " +
+                    : "a worker repeated the cells, but did not reach the call "
+                      "to notebook_launcher (result: " +
                           result.kind + ") " + result.text)
             << std::endl;
   flush_all();

@@ -105,7 +105,7 @@ std::vector<BadHeader> bad_headers() {
        "byte 18: the key `a` appears twice"},
       {"not_an_entry",
        tensors_file("{\"a\":1}"),
-       "byte 9: `a`: not an object with only `dtype`, `shape` and "
+       "byte 9: `a`: expected an object with only `dtype`, `shape` and "
        "`data_offsets`"},
       {"unknown_dtype",
        tensors_file(

@@ -92,7 +92,7 @@ TEST(NotebookLauncher, RejectsInvalidOptions) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [] { notebook_launcher([] {}, {.mixed_precision = "f16"}); }),
-      "mixed_precision `f16` is not one of no, fp16, bf16");
+      "mixed_precision is `f16`, but must be one of no, fp16, bf16");
 }
 
 TEST(NotebookLauncher, RefusesFp16WithoutAGpuForEachProcess) {

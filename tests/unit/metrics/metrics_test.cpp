@@ -262,21 +262,23 @@ INSTANTIATE_TEST_SUITE_P(
               PearsonCorrelation().add_batch(
                   at::zeros({2}, at::kComplexFloat), at::zeros({2}));
             },
-            "`PearsonCorrelation` takes real numbers, but got complex ones"},
+            "`PearsonCorrelation` supports only real numbers, but got complex "
+            "numbers"},
         BadMetric{
             "ThreeClasses",
             [] { binary_f1({0, 1, 2}); },
-            "`F1`: average `binary` needs `pos_label` 1 and at most one other "
-            "class, but the classes are 0, 1, 2"},
+            "`F1`: with the average `binary`, there must be at most one class "
+            "other than `pos_label` (1), but the classes are 0, 1, 2"},
         BadMetric{
             "OtherClasses",
             [] { binary_f1({0, 2}); },
-            "`F1`: average `binary` needs `pos_label` 1 and at most one other "
-            "class, but the classes are 0, 2"},
+            "`F1`: with the average `binary`, there must be at most one class "
+            "other than `pos_label` (1), but the classes are 0, 2"},
         BadMetric{
             "Average",
             [] { parse_average("macros"); },
-            "average `macros` is not one of binary, micro, macro, weighted"},
+            "the average is `macros`, but must be one of binary, micro, macro, "
+            "weighted"},
         BadMetric{
             "PerplexityShapes",
             [] {
@@ -291,7 +293,7 @@ INSTANTIATE_TEST_SUITE_P(
               Perplexity().add_batch(
                   at::zeros({2, 3}), at::tensor({1, 3}, at::kLong));
             },
-            "`Perplexity`: reference 3 is not one of the 3 classes"},
+            "`Perplexity`: reference 3 is not a class index from 0 to 2"},
         BadMetric{
             "PerplexityTypes",
             [] { Perplexity().add_batch(at::zeros({2, 3}), at::zeros({2})); },

@@ -216,7 +216,7 @@ TEST(OptimizerState, ListsAllProblemsAndChangesNothing) {
       "[]\n"
       "  tensor `head.exp_avg` is missing\n"
       "  the optimizer has no parameter `removed`\n"
-      "  tensor `unknown` is not used by the optimizer");
+      "  the optimizer does not use tensor `unknown`");
   EXPECT_EQ(optimizer.state_dict(kNames).scalars.dump(), before);
 }
 
@@ -276,7 +276,8 @@ TEST(OptimizerState, RejectsDifferentParameterGroups) {
       message_of<FormatError>(
           [&] { one_group.load_state_dict(two_groups.state_dict()); }),
       "the saved state does not match the optimizer:\n"
-      "  parameter groups in the saved state: 2, in the optimizer: 1");
+      "  different numbers of parameter groups: 2 in the saved state, 1 in the "
+      "optimizer");
   EXPECT_EQ(
       message_of<FormatError>([&] {
         one_group.load_state_dict(one_group.state_dict({"a", "b"}), {"a", "c"});
@@ -339,8 +340,9 @@ TEST(OptimizerState, RejectsUnknownOptimizers) {
   EXPECT_EQ(
       message_of<UnsupportedError>(
           [&] { static_cast<void>(optimizer_state(optimizer)); }),
-      "this optimizer's state cannot be saved or loaded: it is neither "
-      "accelerate's AdamW, Adam or SGD, nor LibTorch's SGD, Adam, AdamW, "
+      "this optimizer's state cannot be saved or loaded: the optimizer is "
+      "neither accelerate's AdamW, Adam or SGD, nor LibTorch's SGD, Adam, "
+      "AdamW, "
       "RMSprop, Adagrad or LBFGS");
 }
 

@@ -166,7 +166,7 @@ TEST(GradScaler, ReportsWrongUse) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { GradScaler().unscale_({at::ones({2}, at::kHalf)}, &owner); }),
-      "a gradient of shape [2] is fp16, whose range is too small for "
+      "a gradient of shape [2] has type fp16, whose range is too small for "
       "unscaling");
   EXPECT_EQ(
       message_of<StateError>(

@@ -21,7 +21,7 @@ TEST(Precision, ParsesEachNameInAnyCase) {
 TEST(Precision, ListsTheChoicesForAnUnknownName) {
   EXPECT_EQ(
       message_of<ArgumentError>([] { parse_precision("f16"); }),
-      "mixed precision `f16` is not one of no, fp16, bf16");
+      "mixed precision is `f16`, but must be one of no, fp16, bf16");
 }
 
 TEST(Precision, RejectsFp8) {

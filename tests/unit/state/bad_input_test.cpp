@@ -239,7 +239,8 @@ const BadInput kBadInputs[] = {
     {"BackendVariable",
      state_with("ACCELERATE_BACKEND", "smoke"),
      Kind::config,
-      "environment variable ACCELERATE_BACKEND: the backend is `smoke`, but must be one of "
+     "environment variable ACCELERATE_BACKEND: the backend is `smoke`, but "
+     "must be one of "
      "shm, "
      "gloo, nccl, mpi, fake",
      "set the variable to one of these values, or unset it"},

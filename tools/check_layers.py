@@ -53,6 +53,7 @@ LAYERS = {
     "transformers": CORE | {"compat", "device", "tensor_io", "precision", "optim",
                             "data", "hub", "datasets", "tokenizers"},
     "cuda": LOW | {"tensor_io", "precision", "optim", "data", "parallel"},
+    "xla": CORE | {"compat", "device"},
     "cli": CORE | {"launch", "tracking"},
 }
 # Layer -> its private headers that other layers may include. Every layer may
@@ -88,6 +89,8 @@ INTERFACES = {
 WITHOUT_LIBTORCH = {
     "base", "config", "checkpoint_directory", "launch", "tracking", "jupyter",
     "hub", "datasets", "tokenizers", "cli"}
+# Parts of layers that do without it: they compile in seconds.
+FOLDERS_WITHOUT_LIBTORCH = ("src/xla/pjrt/", "src/xla/graph/")
 
 # (header, folders that may include it)
 RESTRICTED = [
@@ -105,11 +108,12 @@ LIBTORCH = re.compile(r"(ATen|c10|torch|caffe2)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 ENVIRONMENT = re.compile(
     r"\b(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
-# Launchers set the environment of their child processes; Open MPI reads its
-# options only from environment variables.
+# Launchers set the environment of their child processes; Open MPI and XLA's
+# plugins read their options only from environment variables.
 MAY_TOUCH_ENVIRONMENT = (
     "src/config/environment.", "src/launch/", "src/jupyter/",
-    "src/launchers/forked_ranks.", "src/comm/backends/mpi/runtime.")
+    "src/launchers/forked_ranks.", "src/comm/backends/mpi/runtime.",
+    "src/xla/pjrt/plugin_differences.")
 # Code outside these files must use the device layer. placement.cpp parses the
 # name `cuda` in a variable, and profiler.cpp sets LibTorch's activities.
 CUDA = re.compile(r"\bis_cuda\(\)|\bhasCUDA\(|\bkCUDA\b")
@@ -173,7 +177,9 @@ def check_file(root, name, headers):
         if allowed is not None:
             for other in sorted(headers.layers(header) - allowed - {layer, owner}):
                 yield f"{where}: {layer or owner} may not include {other} ({header})"
-        if LIBTORCH.match(header) and layer in WITHOUT_LIBTORCH:
+        if LIBTORCH.match(header) and (
+                layer in WITHOUT_LIBTORCH or
+                str(name).startswith(FOLDERS_WITHOUT_LIBTORCH)):
             yield f"{where}: {layer} may not include LibTorch ({header})"
         if name.parts[0] == "include" and header.split("/")[0] in LAYERS \
                 and header not in headers.includes:

@@ -18,6 +18,8 @@
 # CUDA=1                    install the libraries that LibTorch needs for CUDA
 #                           (2 GB); the default on a machine with a GPU
 #                           (CUDA=0: never install them)
+# XLA=0                     do not install PJRT's header and CPU plugin (60 MB),
+#                           which the XLA device and its tests need
 # ACCELERATE_PACKAGES=skip  install no packages from the distribution
 set -euo pipefail
 
@@ -32,6 +34,10 @@ readonly cuda_requirements=(
   "nvidia-nvjitlink==13.0.*" "nvidia-cuda-nvrtc==13.0.*" "nvidia-nvtx==13.0.*"
   "nvidia-cudnn-cu13==9.19.0.56" "nvidia-cusparselt-cu13==0.8.0"
   "nvidia-nccl-cu13==2.28.9" "nvidia-nvshmem-cu13==3.4.5")
+# PJRT's C header and a CPU plugin. A plugin is loaded into the process, so its
+# content is fixed, too.
+readonly pjrt_version=0.0.1
+readonly pjrt_sha256=55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3f060d960decc
 readonly min_gcc=12
 readonly min_cmake=3.25
 
@@ -137,8 +143,19 @@ wants_cuda() {
 
 lacks_cuda() { wants_cuda && ! has_cuda_libraries; }
 
+has_pjrt() {
+  [ -e "$deps/pjrt/xla_cpu_pjrt-$pjrt_version.dist-info" ] &&
+    [ -e "$deps/pjrt/xla_plugins/xla_cpu_pjrt/include/pjrt_c_api.h" ]
+}
+
+# The wheel exists for this architecture only.
+lacks_pjrt() {
+  [ -z "${TORCH_DIR:-}" ] && [ "${XLA:-}" != 0 ] && [ "$(uname -m)" = x86_64 ] &&
+    ! has_pjrt
+}
+
 wants_pip() {
-  { [ -z "${TORCH_DIR:-}" ] && ! has_libtorch "$deps/python"; } || lacks_cuda ||
+  { [ -z "${TORCH_DIR:-}" ] && ! has_libtorch "$deps/python"; } || lacks_cuda || lacks_pjrt ||
     { cmake_comes_from_pypi && ! has_cmake; }
 }
 
@@ -355,6 +372,21 @@ provide_cuda_libraries() {
     "remove $deps/cuda and repeat"
 }
 
+provide_pjrt() {
+  lacks_pjrt || return 0
+  local wheel
+  download "xla-cpu-pjrt==$pjrt_version" "xla_cpu_pjrt-$pjrt_version-*.whl"
+  wheel=$(compgen -G "$deps/wheels/xla_cpu_pjrt-$pjrt_version-*.whl")
+  python3 -m pip hash "$wheel" | grep -q "sha256:$pjrt_sha256\$" || {
+    rm -f "$wheel"
+    fail "$wheel is not the file that this script expects and was removed" \
+      "repeat the command, or leave the XLA device out with XLA=0"
+  }
+  say "unpacking xla-cpu-pjrt $pjrt_version"
+  unpack "$deps/pjrt" "$wheel"
+  rm -rf "$deps/wheels"
+}
+
 main() {
   local set=${1:-full}
   case $set in
@@ -362,7 +394,7 @@ main() {
     *) fail "\`$set\` is not a set of packages" "use demo, full, fuzz or slurm" ;;
   esac
   install_packages "$set"
-  if ! lacks_cuda && has_cmake && { [ -n "${TORCH_DIR:-}" ] || has_libtorch "$deps/python"; }; then
+  if ! lacks_cuda && ! lacks_pjrt && has_cmake && { [ -n "${TORCH_DIR:-}" ] || has_libtorch "$deps/python"; }; then
     if [ -n "${TORCH_DIR:-}" ]; then check_torch_dir; fi
     return
   fi
@@ -378,6 +410,7 @@ main() {
   provide_cmake
   provide_libtorch
   provide_cuda_libraries
+  provide_pjrt
 }
 
 main "$@"

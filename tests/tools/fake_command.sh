@@ -64,6 +64,7 @@ download_wheel() {
       echo "${name#nvidia-}" >"$folder/${name//-/_}-${version/\*/0}-py3.whl"
       ;;
     cmake*) echo cmake >"$folder/cmake-3.31.0-py3.whl" ;;
+    xla-cpu-pjrt*) cat "$MACHINE/pjrt" >"$folder/xla_cpu_pjrt-${requirement#*==}-py3.whl" ;;
   esac
 }
 
@@ -93,6 +94,10 @@ unzip() {
       cp "$FAKE" "$2/cmake/data/bin/cmake"
       cp "$FAKE" "$2/cmake/data/bin/ctest"
       ;;
+    pjrt)
+      mkdir -p "$2"/xla_cpu_pjrt-0.0.1.dist-info "$2"/xla_plugins/xla_cpu_pjrt/include
+      touch "$2"/xla_plugins/xla_cpu_pjrt/include/pjrt_c_api.h
+      ;;
     cublas | cufile) mkdir -p "$2/nvidia/cu13/lib" && touch "$2/nvidia/cu13/lib/$(soname "$kind")" ;;
     *-cu13)
       mkdir -p "$2/nvidia/${kind%-cu13}/lib"
@@ -117,6 +122,9 @@ case "$name $*" in
   "cmake --version") echo "cmake version 3.25.1" ;;
   "python3 -m pip --version") [ -e "$MACHINE/pip" ] ;;
   "python3 -m pip download "*) download_wheel "$@" ;;
+  "python3 -m pip hash "*)
+    [ "$(cat "$4")" != pjrt ] || sed -n 's/^readonly pjrt_sha256=/--hash=sha256:/p' "$SETUP"
+    ;;
   "python3 -m zipfile -e "*) unzip "$4" "$5" ;;
   *)
     echo "fake_command.sh: unexpected call: $name $*" >&2

@@ -34,6 +34,7 @@ class Setup(TreeTest):
         self.give("apt-cache", "apt-get", "dpkg-query", "id", "python3")
         self.write("machine/installed")
         self.write("machine/user", "0\n")
+        self.write("machine/pjrt", "pjrt\n")
         self.write("machine/os-release", "ID=debian\nVERSION_ID=12\n")
 
     def give(self, *commands):
@@ -47,7 +48,7 @@ class Setup(TreeTest):
             [shutil.which("bash"), SETUP, *arguments], text=True,
             stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False,
             env={"PATH": str(self.machine / "bin"), "MACHINE": str(self.machine),
-                 "FAKE": str(FAKE), "ACCELERATE_DEPS": str(self.deps),
+                 "FAKE": str(FAKE), "SETUP": str(SETUP), "ACCELERATE_DEPS": str(self.deps),
                  "ACCELERATE_OS_RELEASE": str(self.machine / "os-release"),
                  "ACCELERATE_NVIDIA_DRIVER": str(self.machine / "nvidia"),
                  **environment})
@@ -73,12 +74,13 @@ class Setup(TreeTest):
             [f"{SIMULATE} {EVERYTHING}", "apt-get update", f"{APT} {EVERYTHING}"])
         self.assertEqual(
             self.downloads(),
-            ["torch==2.11.0", "nvidia-cuda-runtime==13.*", "nvidia-cuda-cupti==13.*"])
+            ["torch==2.11.0", "nvidia-cuda-runtime==13.*", "nvidia-cuda-cupti==13.*",
+             "xla-cpu-pjrt==0.0.1"])
 
     def test_leaves_no_wheel_behind(self):
         self.run_setup("demo")
 
-        self.assertEqual(sorted(os.listdir(self.deps)), ["lock", "python"])
+        self.assertEqual(sorted(os.listdir(self.deps)), ["lock", "pjrt", "python"])
 
     def test_uses_sudo_when_it_is_installed(self):
         self.write("machine/user", "1000\n")
@@ -199,7 +201,8 @@ class Setup(TreeTest):
 
         self.assert_works(self.run_setup("demo"))
 
-        self.assertEqual(self.downloads(), ["nvidia-cuda-cupti==13.*"])
+        self.assertEqual(
+            self.downloads(), ["nvidia-cuda-cupti==13.*", "xla-cpu-pjrt==0.0.1"])
 
     def test_resumes_an_interrupted_unpacking(self):
         self.write("deps/python.part/torch/lib/libtorch_cpu.so")
@@ -216,6 +219,24 @@ class Setup(TreeTest):
         self.assertEqual(result.returncode, 1)
         self.assertIn("is damaged and was removed", result.stderr)
         self.assert_works(self.run_setup("demo"))
+
+    def test_refuses_a_pjrt_wheel_with_other_content(self):
+        self.write("machine/pjrt", "tampered\n")
+
+        result = self.run_setup("demo")
+
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("is not the file that this script expects and was removed",
+                      result.stderr)
+        self.assertFalse((self.deps / "pjrt").exists())
+        self.write("machine/pjrt", "pjrt\n")
+        self.assert_works(self.run_setup("demo"))
+        self.assertTrue((self.deps / "pjrt/xla_plugins").exists())
+
+    def test_leaves_pjrt_out_when_asked(self):
+        self.assert_works(self.run_setup("demo", XLA="0"))
+
+        self.assertNotIn("xla-cpu-pjrt==0.0.1", self.downloads())
 
     def test_replaces_another_version(self):
         self.write("deps/python/torch-2.9.0.dist-info/METADATA")

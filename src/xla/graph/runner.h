@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiles recorded programs, keeps them, and runs them on all devices.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "xla/graph/program_store.h"
+#include "xla/graph/trace.h"
+
+namespace accelerate::xla {
+
+/// What a runner has done so far.
+struct RunnerCounts {
+  std::int64_t compiled = 0;  ///< Programs compiled by the plugin.
+  std::int64_t loaded = 0;    ///< Programs read from disk instead.
+  std::int64_t executed = 0;  ///< Programs run.
+  std::int64_t donated = 0;   ///< Buffers donated by the last run.
+  double compile_seconds = 0;
+};
+
+/// Runs programs on the mesh of all devices of a client. Not thread-safe: the
+/// lock of the recording protects it.
+class Runner {
+ public:
+  /// `store` keeps programs for the next process; without one they are only
+  /// kept in memory.
+  Runner(
+      const Plugin& plugin, Client client, std::optional<ProgramStore> store);
+
+  const Client& client() const { return client_; }
+  const RunnerCounts& counts() const { return counts_; }
+
+  /// Starts the program that computes `outputs` and returns their values as
+  /// inputs of later programs, in the same order. `kept` are the inputs that
+  /// must not be donated.
+  std::vector<Value> run(
+      const std::vector<Output>& outputs,
+      const std::unordered_set<const Node*>& kept);
+
+  /// Puts a dense row-major array on every device, or a part on each.
+  Value upload(
+      const void* from,
+      ElementType type,
+      const Shape& shape,
+      const Sharding& sharding = {}) const;
+
+  /// Copies the whole value of an input into dense row-major memory.
+  void download(const Node& input, void* to) const;
+
+  /// Waits for all programs; throws if one failed.
+  void wait();
+
+ private:
+  const Executable& program_for(const Trace& trace);
+  std::optional<Executable> load(const std::string& key) const;
+  void save(const std::string& key, const Executable& program);
+  std::string key_of(const std::string& text) const;
+  void limit_pending();
+
+  struct Hash {
+    std::size_t operator()(const Fingerprint& print) const { return print.low; }
+  };
+
+  Client client_;
+  std::optional<ProgramStore> store_;
+  std::string platform_;  ///< Everything besides its text that a program needs.
+  std::unordered_map<Fingerprint, Executable, Hash> programs_;
+  std::deque<std::vector<Event>> pending_;
+  RunnerCounts counts_;
+};
+
+}  // namespace accelerate::xla

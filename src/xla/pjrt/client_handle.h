@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client's objects share. Only the sources of this folder include this
+// header.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "xla/element_type.h"
+#include "xla/pjrt/client.h"
+#include "xla/pjrt/plugin_api.h"
+
+namespace accelerate::xla {
+
+class ClientHandle {
+ public:
+  ClientHandle(std::shared_ptr<const PluginApi> api, PJRT_Client* client)
+      : api(std::move(api)), client(client) {}
+  ClientHandle(const ClientHandle&) = delete;
+  ClientHandle& operator=(const ClientHandle&) = delete;
+  ~ClientHandle() {
+    ACCELERATE_PJRT_ARGS(Client_Destroy, args);
+    args.client = client;
+    ACCELERATE_PJRT_DESTROY(*api, Client_Destroy, args);
+  }
+
+  const std::shared_ptr<const PluginApi> api;
+  PJRT_Client* const client;
+  std::vector<PJRT_Device*> devices;
+};
+
+PJRT_Buffer_Type pjrt_type(ElementType type);
+/// Throws `UnsupportedError` for a type that no tensor has.
+ElementType element_type(PJRT_Buffer_Type type);
+
+/// The dense row-major layout of an array; `indices` backs it.
+PJRT_Buffer_MemoryLayout row_major(
+    std::size_t rank, std::vector<std::int64_t>& indices);
+
+}  // namespace accelerate::xla

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A PJRT plugin: a shared library that compiles and runs XLA programs on one
+// kind of device.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "xla/pjrt/plugin_differences.h"
+
+namespace accelerate::xla {
+
+class PluginApi;
+
+/// A loaded plugin. It is never unloaded: its threads outlive every client.
+/// Thread-safe.
+class Plugin {
+ public:
+  /// Loads the plugin at `path` and checks its version.
+  ///
+  /// Throws `ArgumentError` for a relative path, which the loader would look
+  /// up in folders that others may write to, and `UnsupportedError` if the file
+  /// cannot be loaded, is not a plugin, or has another version.
+  explicit Plugin(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  PluginKind kind() const { return kind_; }
+  /// The version of the C interface, for example `0.81`.
+  std::string api_version() const;
+
+  /// For the classes of this folder.
+  const std::shared_ptr<const PluginApi>& api() const { return api_; }
+
+ private:
+  std::string path_;
+  PluginKind kind_;
+  std::shared_ptr<const PluginApi> api_;
+};
+
+}  // namespace accelerate::xla

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels from lowerings, and the fallback to the CPU.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/CPUFallback.h>
+#include <torch/library.h>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "xla/device/operators.h"
+#include "xla/device/registration.h"
+#include "xla/lowerings/lowerings.h"
+
+namespace accelerate::xla {
+namespace {
+
+using c10::Argument;
+using c10::FunctionSchema;
+using torch::jit::Stack;
+
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+// What a kernel needs to know about its operator's schema.
+struct Plan {
+  std::string name;
+  std::size_t arguments = 0;
+  /// For each result, the argument that it is (in-place and out= forms).
+  std::vector<std::size_t> aliases;
+  std::size_t first_out = 0;  ///< The first out= argument.
+  /// How many arguments the lowering sees: those of the form that its row names.
+  std::size_t visible = 0;
+};
+
+bool is_written(const Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+bool is_out(const Argument& argument) {
+  return argument.kwarg_only() && is_written(argument);
+}
+
+std::size_t argument_of_result(
+    const FunctionSchema& schema, const Argument& result) {
+  if (!is_written(result)) {
+    return kNone;
+  }
+  const auto& arguments = schema.arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].alias_info() != nullptr &&
+        *arguments[i].alias_info() == *result.alias_info()) {
+      return i;
+    }
+  }
+  return kNone;
+}
+
+std::string short_name(const c10::OperatorName& name) {
+  const std::string base = name.name.substr(name.name.find("::") + 2);
+  return name.overload_name.empty() ? base : base + "." + name.overload_name;
+}
+
+Plan plan_for(const c10::OperatorHandle& op) {
+  const FunctionSchema& schema = op.schema();
+  Plan plan;
+  plan.name = short_name(op.operator_name());
+  plan.arguments = schema.arguments().size();
+  plan.first_out = plan.arguments;
+  for (std::size_t i = plan.arguments; i > 0; --i) {
+    if (is_out(schema.arguments()[i - 1])) {
+      plan.first_out = i - 1;
+    }
+  }
+  for (const Argument& result : schema.returns()) {
+    plan.aliases.push_back(argument_of_result(schema, result));
+  }
+  return plan;
+}
+
+void resize_out(const at::Tensor& out, const Shape& shape) {
+  if (shape_of(out) != shape) {
+    out.resize_(shape);
+  }
+}
+
+void check_in_place(
+    const Plan& plan, const at::Tensor& self, const Value& value) {
+  if (shape_of(self) != value->shape &&
+      broadcast_shapes(shape_of(self), value->shape) != shape_of(self)) {
+    throw ArgumentError(
+        str_cat(
+            plan.name, ": the result of shape ", at::IntArrayRef(value->shape),
+            " does not fit into a tensor of shape ", self.sizes()));
+  }
+  if (!c10::canCast(scalar_type_of(value->type), self.scalar_type())) {
+    throw ArgumentError(
+        str_cat(
+            plan.name, ": the result of type ",
+            toString(scalar_type_of(value->type)),
+            " cannot be stored in a tensor of type ",
+            toString(self.scalar_type())));
+  }
+}
+
+c10::IValue finish_result(
+    const Plan& plan,
+    std::size_t index,
+    const Value& value,
+    std::span<const c10::IValue> arguments) {
+  const std::size_t alias = plan.aliases[index];
+  if (alias == kNone) {
+    return value != nullptr ? make_tensor(value) : at::Tensor();
+  }
+  const at::Tensor& target = arguments[alias].toTensor();
+  if (alias >= plan.first_out) {
+    resize_out(target, value->shape);
+  } else {
+    check_in_place(plan, target, value);
+  }
+  write(target, value);
+  return target;
+}
+
+// Translates our errors to LibTorch's, which callers of operators expect.
+template <typename Function>
+void with_torch_errors(const std::string& name, const Function& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    TORCH_CHECK(
+        false, name, " on xla:0: ", error.what(),
+        error.hint().empty() ? "" : "\nhint: ", error.hint());
+  }
+}
+
+class LoweredKernel final : public c10::OperatorKernel {
+ public:
+  LoweredKernel(Plan plan, std::function<void(Call&)> lower)
+      : plan_(std::move(plan)), lower_(std::move(lower)) {}
+
+  void operator()(
+      const c10::OperatorHandle& /*op*/,
+      c10::DispatchKeySet /*keys*/,
+      Stack* stack) {
+    Recording& all = recording();
+    const auto lock = all.lock();
+    ++all.counts().recorded;
+    const std::span<const c10::IValue> arguments =
+        std::span(*stack).last(plan_.arguments);
+    Stack results;
+    with_torch_errors(plan_.name, [&] {
+      Call call(plan_.name, arguments.first(plan_.visible));
+      lower_(call);
+      for (std::size_t i = 0; i < plan_.aliases.size(); ++i) {
+        results.push_back(
+            finish_result(plan_, i, call.results().at(i), arguments));
+      }
+    });
+    torch::jit::drop(*stack, plan_.arguments);
+    std::move(results.begin(), results.end(), std::back_inserter(*stack));
+  }
+
+ private:
+  Plan plan_;
+  std::function<void(Call&)> lower_;
+};
+
+// ---- forms of an operator ----
+
+// The in-place form `name_.overload` of a functional operator.
+std::string in_place_name(const std::string& name) {
+  const std::size_t dot = std::min(name.find('.'), name.size());
+  return name.substr(0, dot) + "_" + name.substr(dot);
+}
+
+std::optional<c10::OperatorHandle> find(const std::string& name) {
+  const std::size_t dot = std::min(name.find('.'), name.size());
+  const std::string overload =
+      dot < name.size() ? name.substr(dot + 1) : std::string();
+  return c10::Dispatcher::singleton().findSchema(
+      {"aten::" + name.substr(0, dot), overload});
+}
+
+bool same_types(
+    const std::vector<Argument>& a,
+    const std::vector<Argument>& b,
+    std::size_t count) {
+  if (a.size() < count || b.size() < count) {
+    return false;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (*a[i].type() != *b[i].type()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whether `candidate` is `functional` with out= arguments.
+bool is_out_form(
+    const FunctionSchema& functional, const FunctionSchema& candidate) {
+  const auto& arguments = functional.arguments();
+  const auto& all = candidate.arguments();
+  return all.size() == arguments.size() + functional.returns().size() &&
+         same_types(arguments, all, arguments.size()) &&
+         std::all_of(
+             all.begin() + static_cast<std::ptrdiff_t>(arguments.size()),
+             all.end(), is_out);
+}
+
+using Overloads = std::unordered_map<std::string, std::vector<c10::OperatorName>>;
+
+Overloads overloads_of_aten() {
+  Overloads overloads;
+  for (const c10::OperatorName& name :
+       c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name.starts_with("aten::")) {
+      overloads[name.name].push_back(name);
+    }
+  }
+  return overloads;
+}
+
+// All forms that one row of a table describes.
+std::vector<c10::OperatorHandle> forms_of(
+    const std::string& name, const Overloads& overloads) {
+  const auto functional = find(name);
+  if (!functional) {
+    throw InternalError(
+        str_cat("a lowering names `aten::", name, "`, which does not exist"));
+  }
+  std::vector<c10::OperatorHandle> forms{*functional};
+  const auto in_place = find(in_place_name(name));
+  const FunctionSchema& schema = functional->schema();
+  if (in_place &&
+      same_types(
+          schema.arguments(), in_place->schema().arguments(),
+          schema.arguments().size())) {
+    forms.push_back(*in_place);
+  }
+  for (const auto& other : overloads.at(functional->operator_name().name)) {
+    const auto op = c10::Dispatcher::singleton().findSchema(other);
+    if (op && is_out_form(schema, op->schema())) {
+      forms.push_back(*op);
+    }
+  }
+  return forms;
+}
+
+// ---- operators without a lowering ----
+
+std::mutex fallback_mutex;
+std::map<std::string, std::int64_t> fallback_counts;
+
+void count_fallback(const std::string& name) {
+  const std::lock_guard lock(fallback_mutex);
+  if (++fallback_counts[name] == 1) {
+    TORCH_WARN(
+        "`", name,
+        "` has no XLA lowering and runs on the CPU, with copies of its tensors "
+        "in every step");
+  }
+}
+
+void fall_back_to_cpu(const c10::OperatorHandle& op, Stack* stack) {
+  const std::string name = short_name(op.operator_name());
+  Recording& all = recording();
+  {
+    const auto lock = all.lock();
+    TORCH_CHECK(
+        !all.strict(), "`", name,
+        "` has no XLA lowering\nhint: unset ACCELERATE_XLA_STRICT to run it on "
+        "the CPU");
+    ++all.counts().fallbacks;
+  }
+  count_fallback(name);
+  at::native::cpu_fallback(op, stack);
+}
+
+}  // namespace
+
+std::map<std::string, std::int64_t> cpu_fallbacks() {
+  const std::lock_guard lock(fallback_mutex);
+  return fallback_counts;
+}
+
+void clear_cpu_fallbacks() {
+  const std::lock_guard lock(fallback_mutex);
+  fallback_counts.clear();
+}
+
+void register_lowerings(torch::Library& aten, torch::Library& others) {
+  const Overloads overloads = overloads_of_aten();
+  const Lowerings lowerings = all_lowerings();
+  std::set<std::string> named;  // Rows of their own win over derived forms.
+  for (const Lowering& lowering : lowerings) {
+    if (!named.insert(lowering.name).second) {
+      throw InternalError(
+          str_cat("`aten::", lowering.name, "` has two lowerings"));
+    }
+  }
+  std::set<std::string> registered;
+  for (const Lowering& lowering : lowerings) {
+    for (const c10::OperatorHandle& op : forms_of(lowering.name, overloads)) {
+      const std::string name = short_name(op.operator_name());
+      if ((name != lowering.name && named.contains(name)) ||
+          !registered.insert(name).second) {
+        continue;
+      }
+      Plan plan = plan_for(op);
+      plan.visible =
+          name == lowering.name ? plan.arguments : plan.first_out;
+      aten.impl(
+          name.c_str(),
+          torch::CppFunction::makeFromBoxedFunctor(
+              std::make_unique<LoweredKernel>(
+                  std::move(plan), lowering.lower)));
+    }
+  }
+  others.fallback(
+      torch::CppFunction::makeFromBoxedFunction<&fall_back_to_cpu>());
+}
+
+}  // namespace accelerate::xla

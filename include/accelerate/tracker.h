@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interface of trackers, which keep the values that a run logs: in files
+// (TensorBoard, JSON lines, CSV), on a server, or wherever your own class puts
+// them.
+//
+//     class PrintTracker : public accelerate::GeneralTracker {
+//       std::string name() const override { return "print"; }
+//       void log(const accelerate::TrackedValues& values) override { … }
+//     };
+//     accelerate::Accelerator accelerator(
+//         {.log_with = {std::make_shared<PrintTracker>()}});
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "accelerate/export.h"
+#include "accelerate/json.h"
+
+namespace accelerate {
+
+/// How many values are in each of several intervals.
+struct Histogram {
+  double min = 0;
+  double max = 0;
+  double sum = 0;
+  double sum_squares = 0;
+  /// The upper limit of each interval, in ascending order. An interval begins
+  /// at the limit of the interval before it; the first begins at `min`.
+  std::vector<double> limits;
+  /// The number of values in each interval.
+  std::vector<double> counts;
+
+  double total() const;
+};
+
+/// A value as trackers see it: never a tensor, never nested.
+using TrackedValue =
+    std::variant<bool, std::int64_t, double, std::string, Histogram>;
+
+struct TrackedEntry {
+  /// Nested keys are joined with `/`.
+  std::string key;
+  TrackedValue value;
+};
+
+/// The values of one call to `Accelerator::log`.
+struct TrackedValues {
+  std::int64_t step = 0;
+  /// When `log` was called, in microseconds since 1970. No two calls of a run
+  /// have the same time.
+  std::int64_t time_us = 0;
+  std::vector<TrackedEntry> entries;
+  /// What `LogOptions::log_kwargs` has for each tracker, by name.
+  Json kwargs;
+};
+
+/// An image as a PNG file.
+struct EncodedImage {
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+  std::string png;
+};
+
+struct TrackedImageEntry {
+  std::string key;
+  std::vector<EncodedImage> images;
+};
+
+/// The images of one call to `Accelerator::log_images`.
+struct TrackedImages {
+  std::int64_t step = 0;
+  std::int64_t time_us = 0;
+  std::vector<TrackedImageEntry> entries;
+};
+
+/// The table of one call to `Accelerator::log_table`. Each row has one value
+/// per column.
+struct TrackedTable {
+  std::int64_t step = 0;
+  std::int64_t time_us = 0;
+  std::string key;
+  std::vector<std::string> columns;
+  std::vector<std::vector<Json>> rows;
+};
+
+/// What a tracker is made for.
+struct TrackerSetup {
+  /// The name of the project, as the user wrote it; not safe as a file name.
+  std::string project;
+  /// The name of the run, which differs from the names of all other runs.
+  std::string run;
+  /// The folder for logs; empty if the run has none.
+  std::filesystem::path logging_dir;
+  /// The options for this tracker, from `init_kwargs`.
+  Json kwargs;
+};
+
+/// Keeps the values of a run. Derive from this class to use a tracker of your
+/// own, and pass an object of it to `AcceleratorOptions::log_with`, or its name
+/// after `register_tracker_class`.
+///
+/// `start` and `state_dict` are called on the thread that trains. All other
+/// functions are called on one thread that belongs to this tracker, in the
+/// order of the calls to the Accelerator. They may therefore take any time: if
+/// they are slower than the run logs, values are dropped, and one warning says
+/// so. An exception from them is printed once and never reaches the run.
+class ACCELERATE_API GeneralTracker {
+ public:
+  GeneralTracker() = default;
+  GeneralTracker(const GeneralTracker&) = delete;
+  GeneralTracker& operator=(const GeneralTracker&) = delete;
+  virtual ~GeneralTracker();
+
+  virtual std::string name() const = 0;
+  /// Whether the tracker writes files, so that a run needs a `logging_dir`.
+  virtual bool requires_logging_directory() const;
+  /// Whether only the main process has this tracker.
+  virtual bool main_process_only() const;
+
+  /// Called by `init_trackers`. An exception from here reaches its caller.
+  virtual void start(const TrackerSetup& setup);
+  /// Called once, with the configuration passed to `init_trackers`.
+  virtual void store_init_configuration(const Json& config);
+  virtual void log(const TrackedValues& values) = 0;
+  /// Images and tables. By default, throws `UnsupportedError`.
+  virtual void log_images(const TrackedImages& images);
+  virtual void log_table(const TrackedTable& table);
+  /// Called when no further call is waiting: everything must now be readable
+  /// even if the process is killed.
+  virtual void flush();
+  /// Called once, at the end of the training.
+  virtual void finish();
+
+  /// Returns what identifies this run, for the checkpoint.
+  virtual Json state_dict() const;
+  /// Continues the run that `state` identifies, instead of the run that `start`
+  /// began. What this run logged after `time_us` is obsolete. Called at most
+  /// once, before anything is logged.
+  virtual void resume(const Json& state, std::int64_t time_us);
+};
+
+/// Makes `make` available to `log_with` under `name`. Throws `ArgumentError` if
+/// another tracker has this name.
+ACCELERATE_API void register_tracker_class(
+    const std::string& name,
+    std::function<std::shared_ptr<GeneralTracker>()> make);
+
+/// Registers a class that has a default constructor.
+template <typename Tracker>
+void register_tracker_class() {
+  register_tracker_class(
+      Tracker().name(), [] { return std::make_shared<Tracker>(); });
+}
+
+}  // namespace accelerate

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checksum of TensorBoard's event files.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace accelerate {
+
+/// Returns the CRC-32C (Castagnoli) checksum.
+std::uint32_t crc32c(std::string_view bytes);
+
+/// Returns the checksum as event files store it: rotated, plus a constant, so
+/// that the checksum of data that contains checksums stays meaningful.
+std::uint32_t masked_crc32c(std::string_view bytes);
+
+/// Returns the CRC-32 checksum of PNG files.
+std::uint32_t crc32(std::string_view bytes);
+
+}  // namespace accelerate

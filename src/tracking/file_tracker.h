@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the trackers that write files have in common.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accelerate/tracker.h"
+
+namespace accelerate {
+
+/// A tracker whose files are in the folder of the run,
+/// `<logging_dir>/<project>/<run>`. Option `name` is the name of the run.
+///
+/// NOTE [Resumed runs]
+/// Each entry in a file has the time of its call to `log`, in ascending order.
+/// A checkpoint has the time of the last call before it. `resume` removes the
+/// entries that are newer: the resumed run logs them again.
+class FileTracker : public GeneralTracker {
+ public:
+  bool requires_logging_directory() const override { return true; }
+  void start(const TrackerSetup& setup) override;
+  void store_init_configuration(const Json& config) override;
+  Json state_dict() const override;
+  void resume(const Json& state, std::int64_t time_us) override;
+
+ protected:
+  /// Opens or creates the files in `folder`. Removes entries that are newer
+  /// than `keep_until_us` and the remains of an entry that was not completely
+  /// written.
+  virtual void open(
+      const std::filesystem::path& folder, std::int64_t keep_until_us) = 0;
+  virtual void write_config(const Json& config) = 0;
+  /// Undoes `open` and `write_config`; called before anything is logged.
+  virtual void discard() = 0;
+  /// Options besides `name`.
+  virtual std::vector<std::string> more_kwargs() const { return {}; }
+
+  const TrackerSetup& setup() const { return setup_; }
+  std::filesystem::path folder() const;
+
+ private:
+  std::string run() const;
+
+  TrackerSetup setup_;
+  // The thread that trains reads `run_` while `resume` may change it.
+  mutable std::mutex mutex_;
+  std::string run_;
+  std::optional<Json> config_;
+};
+
+/// Writes the images into files, and returns their paths relative to `folder`.
+std::vector<std::string> write_image_files(
+    const std::filesystem::path& folder,
+    std::int64_t step,
+    const TrackedImageEntry& entry);
+
+}  // namespace accelerate

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tracking/registry.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "tracking/csv_tracker.h"
+#include "tracking/json_lines_tracker.h"
+#include "tracking/tensorboard_tracker.h"
+
+namespace accelerate {
+namespace {
+
+using MakeTracker = std::function<std::shared_ptr<GeneralTracker>()>;
+
+template <typename Tracker>
+std::pair<std::string, MakeTracker> built_in() {
+  return {Tracker::kName, [] { return std::make_shared<Tracker>(); }};
+}
+
+const std::map<std::string, MakeTracker>& built_in_trackers() {
+  static const std::map<std::string, MakeTracker> trackers{
+      built_in<CsvTracker>(),
+      built_in<JsonLinesTracker>(),
+      built_in<TensorBoardTracker>()};
+  return trackers;
+}
+
+// Trackers of the Python library that this library lacks.
+constexpr std::array kOnlyInPython{
+    "aim",
+    "clearml",
+    "comet_ml",
+    "dvclive",
+    "mlflow",
+    "swanlab",
+    "trackio",
+    "wandb"};
+
+struct RegisteredTrackers {
+  std::mutex mutex;
+  std::map<std::string, MakeTracker> makers;
+};
+
+RegisteredTrackers& registered_trackers() {
+  static RegisteredTrackers trackers;
+  return trackers;
+}
+
+std::string quoted_names() {
+  std::vector<std::string> names = tracker_names();
+  for (std::string& name : names) {
+    name = str_cat("`", name, "`");
+  }
+  return join(names, ", ");
+}
+
+[[noreturn]] void throw_unknown_tracker(const std::string& name) {
+  if (std::ranges::find(kOnlyInPython, name) != kOnlyInPython.end()) {
+    throw UnsupportedError(
+        str_cat("this version has no tracker `", name, "`"),
+        str_cat(
+            "use one of ",
+            quoted_names(),
+            ", or derive a class from GeneralTracker"));
+  }
+  const std::string similar = did_you_mean(name, tracker_names());
+  throw ArgumentError(
+      str_cat("`log_with` names an unknown tracker: `", printable(name), "`"),
+      str_cat(
+          similar,
+          similar.empty() ? "" : " ",
+          "use one of ",
+          quoted_names(),
+          ", or `all`"));
+}
+
+}  // namespace
+
+std::vector<std::string> built_in_tracker_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : built_in_trackers()) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> tracker_names() {
+  std::vector<std::string> names = built_in_tracker_names();
+  RegisteredTrackers& registered = registered_trackers();
+  const std::scoped_lock lock(registered.mutex);
+  for (const auto& [name, make] : registered.makers) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::shared_ptr<GeneralTracker> make_tracker(const std::string& name) {
+  if (const auto found = built_in_trackers().find(name);
+      found != built_in_trackers().end()) {
+    return found->second();
+  }
+  MakeTracker make;
+  {
+    RegisteredTrackers& registered = registered_trackers();
+    const std::scoped_lock lock(registered.mutex);
+    if (const auto found = registered.makers.find(name);
+        found != registered.makers.end()) {
+      make = found->second;
+    }
+  }
+  if (!make) {
+    throw_unknown_tracker(name);
+  }
+  return make();
+}
+
+void register_tracker_class(
+    const std::string& name,
+    std::function<std::shared_ptr<GeneralTracker>()> make) {
+  RegisteredTrackers& registered = registered_trackers();
+  if (name.empty() || name == "all" || built_in_trackers().contains(name)) {
+    throw ArgumentError(
+        str_cat("a tracker class cannot have the name `", name, "`"),
+        "choose a name that no tracker of this library has");
+  }
+  const std::scoped_lock lock(registered.mutex);
+  if (!registered.makers.emplace(name, std::move(make)).second) {
+    throw ArgumentError(
+        str_cat("a tracker class named `", name, "` is already registered"),
+        "register each class once");
+  }
+}
+
+}  // namespace accelerate

@@ -46,11 +46,13 @@ struct TrainingOptions {
   std::uint64_t seed = 42;
 };
 
-[[noreturn]] void print_usage_and_exit() {
-  std::cerr << "options, each with a value: --train_file --tokenizer "
-               "--output_dir --prompt --num_epochs --batch_size --block_size "
-               "--learning_rate --seed\n";
-  std::exit(2);
+[[noreturn]] void print_usage_and_exit(int code) {
+  std::ostream& out = code == 0 ? std::cout : std::cerr;
+  out << "usage: causal_lm [--option value]...\n"
+         "options: --train_file --tokenizer "
+         "--output_dir --prompt --num_epochs --batch_size --block_size "
+         "--learning_rate --seed\n";
+  std::exit(code);
 }
 
 TrainingOptions parse(int argc, char** argv) {
@@ -58,7 +60,7 @@ TrainingOptions parse(int argc, char** argv) {
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
     if (!name.starts_with("--") || i + 1 == argc) {
-      print_usage_and_exit();
+      print_usage_and_exit(name == "--help" ? 0 : 2);
     }
     arguments[name.substr(2)] = argv[i + 1];
   }
@@ -77,7 +79,7 @@ TrainingOptions parse(int argc, char** argv) {
   options.learning_rate = std::stod(take("learning_rate", "2e-3"));
   options.seed = std::stoull(take("seed", "42"));
   if (!arguments.empty()) {
-    print_usage_and_exit();
+    print_usage_and_exit(2);
   }
   return options;
 }

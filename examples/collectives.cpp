@@ -128,6 +128,11 @@ void demo() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && argv[1][0] == '-') {
+    const bool is_help = std::string(argv[1]) == "--help";
+    (is_help ? std::cout : std::cerr) << "usage: collectives [processes]\n";
+    return is_help ? 0 : 2;
+  }
   try {
     const int processes = argc > 1 ? std::atoi(argv[1]) : 2;
     // region: launch

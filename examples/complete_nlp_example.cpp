@@ -90,18 +90,20 @@ struct BestResult {
 };
 // End of new code
 
-[[noreturn]] void print_usage_and_exit() {
-  std::cerr << "options, each with a value: --checkpoint --data --output_dir "
-               "--num_epochs --batch_size --learning_rate --lr_scheduler "
-               "--seed --mixed_precision\n";
+[[noreturn]] void print_usage_and_exit(int code) {
+  std::ostream& out = code == 0 ? std::cout : std::cerr;
+  out << "usage: complete_nlp_example [--option value]...\n"
+         "options: --checkpoint --data --output_dir "
+         "--num_epochs --batch_size --learning_rate --lr_scheduler "
+         "--seed --mixed_precision\n";
   // New code
-  std::cerr << "more options: --project_dir --checkpointing_steps "
-               "--checkpoints_total_limit --resume_from_checkpoint "
-               "--gradient_accumulation_steps --max_grad_norm "
-               "--stop_at_accuracy --patience --num_workers --profile "
-               "--gradient_checkpointing\n";
+  out << "more options: --project_dir --checkpointing_steps "
+         "--checkpoints_total_limit --resume_from_checkpoint "
+         "--gradient_accumulation_steps --max_grad_norm "
+         "--stop_at_accuracy --patience --num_workers --profile "
+         "--gradient_checkpointing\n";
   // End of new code
-  std::exit(2);
+  std::exit(code);
 }
 
 TrainingOptions parse(int argc, char** argv) {
@@ -109,7 +111,7 @@ TrainingOptions parse(int argc, char** argv) {
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
     if (!name.starts_with("--") || i + 1 == argc) {
-      print_usage_and_exit();
+      print_usage_and_exit(name == "--help" ? 0 : 2);
     }
     arguments[name.substr(2)] = argv[i + 1];
   }
@@ -150,7 +152,7 @@ TrainingOptions parse(int argc, char** argv) {
       take("gradient_checkpointing").value_or("no") == "yes";
   // End of new code
   if (!arguments.empty()) {
-    print_usage_and_exit();
+    print_usage_and_exit(2);
   }
   return options;
 }

@@ -47,11 +47,13 @@ struct TrainingOptions {
   std::optional<accelerate::Precision> mixed_precision = std::nullopt;
 };
 
-[[noreturn]] void print_usage_and_exit() {
-  std::cerr << "options, each with a value: --checkpoint --data --output_dir "
-               "--num_epochs --batch_size --learning_rate --lr_scheduler "
-               "--seed --mixed_precision\n";
-  std::exit(2);
+[[noreturn]] void print_usage_and_exit(int code) {
+  std::ostream& out = code == 0 ? std::cout : std::cerr;
+  out << "usage: nlp_example [--option value]...\n"
+         "options: --checkpoint --data --output_dir "
+         "--num_epochs --batch_size --learning_rate --lr_scheduler "
+         "--seed --mixed_precision\n";
+  std::exit(code);
 }
 
 TrainingOptions parse(int argc, char** argv) {
@@ -59,7 +61,7 @@ TrainingOptions parse(int argc, char** argv) {
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
     if (!name.starts_with("--") || i + 1 == argc) {
-      print_usage_and_exit();
+      print_usage_and_exit(name == "--help" ? 0 : 2);
     }
     arguments[name.substr(2)] = argv[i + 1];
   }
@@ -80,7 +82,7 @@ TrainingOptions parse(int argc, char** argv) {
     options.mixed_precision = accelerate::parse_precision(*name);
   }
   if (!arguments.empty()) {
-    print_usage_and_exit();
+    print_usage_and_exit(2);
   }
   return options;
 }

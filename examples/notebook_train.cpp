@@ -5,6 +5,7 @@
 //     build/bin/examples/notebook_train [data]
 //
 // notebooks/tutorial_python.ipynb has the same function in a C++ cell.
+#include <iostream>
 #include <string>
 #include <tuple>
 
@@ -67,6 +68,11 @@ void training_function(int num_epochs, const std::string& data) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && argv[1][0] == '-') {
+    const bool is_help = std::string(argv[1]) == "--help";
+    (is_help ? std::cout : std::cerr) << "usage: notebook_train [data]\n";
+    return is_help ? 0 : 2;
+  }
   const std::string data = argc > 1 ? argv[1] : ACCELERATE_EXAMPLE_DATA;
   // region: launch
   accelerate::notebook_launcher(

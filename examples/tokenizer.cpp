@@ -48,9 +48,10 @@ void show(const std::string& folder) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: tokenizer <folder>\n";
-    return 2;
+  if (argc != 2 || argv[1][0] == '-') {
+    const bool is_help = argc == 2 && std::string(argv[1]) == "--help";
+    (is_help ? std::cout : std::cerr) << "usage: tokenizer <folder>\n";
+    return is_help ? 0 : 2;
   }
   try {
     show(argv[1]);

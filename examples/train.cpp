@@ -8,6 +8,7 @@
 // sentence pairs. By default, the program uses a small random model and
 // examples/data/.
 #include <filesystem>
+#include <iostream>
 #include <string>
 
 #include <accelerate/accelerate.h>
@@ -70,6 +71,11 @@ Dataset tokenized(const Tokenizer& tokenizer, const std::string& file) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && argv[1][0] == '-') {
+    const bool is_help = std::string(argv[1]) == "--help";
+    (is_help ? std::cout : std::cerr) << "usage: train [model] [data]\n";
+    return is_help ? 0 : 2;
+  }
   const std::string data = argc > 2 ? argv[2] : ACCELERATE_EXAMPLE_DATA;
   const std::string checkpoint = argc > 1 ? argv[1] : random_checkpoint(data);
   const auto tokenizer =

@@ -55,6 +55,43 @@ std::string lines_with(const std::string& text, const std::string& prefix) {
   return lines;
 }
 
+class Usage : public testing::TestWithParam<const char*> {};
+
+TEST_P(Usage, IsPrintedOnRequestOrForAnUnknownOption) {
+  const auto run = [](const std::string& option) {
+    CommandOptions command;
+    command.argv = {
+        std::string(ACCELERATE_EXAMPLES_FOLDER) + "/" + GetParam(), option};
+    command.timeout = std::chrono::seconds(20);
+    return run_command(command);
+  };
+  const std::string usage = std::string("usage: ") + GetParam() + " ";
+
+  const auto help = run("--help");
+  const auto unknown = run("--no_such");
+
+  EXPECT_EQ(help.exit_code, 0) << help.err;
+  EXPECT_TRUE(help.out.starts_with(usage)) << help.out;
+  EXPECT_EQ(help.err, "");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_EQ(unknown.out, "");
+  EXPECT_TRUE(unknown.err.starts_with(usage)) << unknown.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Examples,
+    Usage,
+    testing::Values(
+        "train",
+        "plain_train",
+        "notebook_train",
+        "nlp_example",
+        "complete_nlp_example",
+        "causal_lm",
+        "tokenizer",
+        "collectives"),
+    [](const auto& example) { return std::string(example.param); });
+
 class NlpExample : public testing::TestWithParam<int> {};
 
 // Half of the pairs mean the same, so an untrained model has an accuracy of 50

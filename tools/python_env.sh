@@ -47,7 +47,7 @@ provide_packages() {
   "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >&2 ||
     { "${as_root[@]}" apt-get update >&2 &&
       "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >&2; } ||
-    fail "$problem, and installing $* failed" "install $*, then repeat"
+    fail "$problem, and installing $* failed" "install $*, then try again"
 }
 
 # provide_modules <stamp> <requirement>...
@@ -55,7 +55,7 @@ provide_modules() {
   local stamp=$1
   shift
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@" >&2 ||
-    fail "could not install $*" "check the network connection, then repeat"
+    fail "could not install $*" "check the network connection, then try again"
   echo "$*" >"$stamp"
 }
 

@@ -232,10 +232,10 @@ install_packages() {
   line="apt-get update && apt-get install -y --no-install-recommends ${packages[*]}"
   command -v apt-get >/dev/null || fail \
     "this machine has no apt-get; these Debian packages are missing: ${packages[*]}" \
-    "install their equivalents, then repeat with ACCELERATE_PACKAGES=skip"
+    "install their equivalents, then try again with ACCELERATE_PACKAGES=skip"
   as_root=$(become_root) || fail \
     "these packages are missing, and installing them needs root or sudo: ${packages[*]}" \
-    "run this command as root, then repeat:" "$line"
+    "run this command as root, then try again:" "$line"
 
   say "installing ${packages[*]}"
   # Fetching the package lists is slow, so first try with the current lists.
@@ -279,7 +279,7 @@ download() {
     --only-binary=:all: --implementation cp --python-version 3.12 \
     --abi cp312 "${platforms[@]}" "$requirement" >&2 || fail \
     "could not download $requirement from the Python package index" \
-    "check the network connection, then repeat; complete downloads are kept"
+    "check the network connection, then try again; complete downloads are kept"
   mv "$part"/*.whl "$deps/wheels/"
   rm -rf "$part"
 }
@@ -295,7 +295,7 @@ unpack() {
     # zipfile verifies checksums; a damaged wheel must not be used again.
     python3 -m zipfile -e "$wheel" "$folder.part" || {
       rm -f "$wheel"
-      fail "$wheel is damaged and was removed" "repeat the command"
+      fail "$wheel is damaged and was removed" "run the command again"
     }
   done
   if [ -e "$folder" ]; then
@@ -309,7 +309,7 @@ unpack() {
 provide_cmake() {
   has_cmake && return
   cmake_comes_from_pypi || fail \
-    "CMake $min_cmake or later is not installed" "install it, then repeat"
+    "CMake $min_cmake or later is not installed" "install it, then try again"
   download "cmake>=$min_cmake,<4" "cmake-*.whl"
   unpack "$deps/cmake" "$deps"/wheels/cmake-*.whl
   chmod +x "$deps"/cmake/cmake/data/bin/*
@@ -332,7 +332,7 @@ provide_libtorch() {
   fi
   has_libtorch "$deps/python" && return
   has_pip || fail "\`python3 -m pip\` does not work" \
-    "install python3-pip, then repeat"
+    "install python3-pip, then try again"
 
   local requirement
   for requirement in "${requirements[@]}"; do
@@ -343,7 +343,7 @@ provide_libtorch() {
   unpack "$deps/python" "$deps"/wheels/{torch,nvidia_cuda_runtime,nvidia_cuda_cupti}-*.whl
   has_libtorch "$deps/python" || fail \
     "the wheels do not contain LibTorch $torch_version with its CUDA runtime" \
-    "remove $deps and repeat"
+    "remove $deps and try again"
   rm -rf "$deps/wheels"
 }
 
@@ -369,7 +369,7 @@ provide_cuda_libraries() {
   done
   has_cuda_libraries || fail \
     "the wheels do not contain the libraries that LibTorch needs for CUDA" \
-    "remove $deps/cuda and repeat"
+    "remove $deps/cuda and try again"
 }
 
 provide_pjrt() {
@@ -405,7 +405,7 @@ main() {
   if ! flock -n 9; then
     say "another setup is running in $deps; waiting up to 30 minutes for it"
     flock -w 1800 9 || fail "another setup is still running in $deps after 30 minutes" \
-      "stop the other setup, then repeat"
+      "stop the other setup, then try again"
   fi
   provide_cmake
   provide_libtorch

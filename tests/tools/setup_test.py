@@ -102,7 +102,7 @@ class Setup(TreeTest):
         self.assertEqual(result.stderr.splitlines(), [
             "error: these packages are missing, and installing them needs root "
             f"or sudo: {EVERYTHING}",
-            "hint: run this command as root, then repeat:",
+            "hint: run this command as root, then try again:",
             f"hint: apt-get update && {APT} {EVERYTHING}"])
         self.assertEqual(self.calls("apt-get"), [])
 

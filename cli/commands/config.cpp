@@ -133,9 +133,9 @@ std::string summary(const Settings& settings) {
   if (machines > 1) {
     machines_text = str_cat(
         machines,
-        ", this is machine ",
+        "; this machine has rank ",
         settings.integer("machine_rank"),
-        "; machine 0 is at ",
+        ", and machine 0 is at ",
         settings.text("main_process_ip"));
   }
   return str_cat(

@@ -237,12 +237,12 @@ TEST(AssignRanges, RefusesDifferentShapesAndTypes) {
 TEST(AssignRanges, RefusesElementsThatTheTensorDoesNotHave) {
   EXPECT_EQ(
       refusal_of({{range("a", 0, 8)}, {range("a", 8, 3)}}),
-      "rank 1 has elements [8, 11) of tensor `a` in `optimizer`, which is "
-      "Float[2, 5]");
+      "rank 1 has elements [8, 11) of tensor `a` in `optimizer`, but the "
+      "tensor is Float[2, 5]");
   EXPECT_EQ(
       refusal_of({{range("a", -1, 8)}}),
-      "rank 0 has elements [-1, 7) of tensor `a` in `optimizer`, which is "
-      "Float[2, 5]");
+      "rank 0 has elements [-1, 7) of tensor `a` in `optimizer`, but the "
+      "tensor is Float[2, 5]");
 }
 
 TEST(PartOf, RefusesAKeyThatIsInWeightsAndInRanges) {
@@ -252,7 +252,7 @@ TEST(PartOf, RefusesAKeyThatIsInWeightsAndInRanges) {
 
   EXPECT_EQ(
       message_of<InternalError>([&] { part_of(contents, 0, 1); }),
-      "`model` is in the weights and in the ranges of a checkpoint");
+      "`model` is both a weight and a range in the checkpoint");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace accelerate {
 
-/// Used instead of a thread index to mean "no thread".
+/// The thread index that means "no thread".
 inline constexpr std::int64_t kNoThread = -1;
 
 struct PoolOptions {

@@ -11,7 +11,8 @@ namespace transformers::datasets {
 
 struct CsvFormat {
   char delimiter = ',';
-  /// Whether cells may be enclosed in `"`. False: `"` is an ordinary character.
+  /// Whether cells may be enclosed in `"`. If false, `"` is an ordinary
+  /// character.
   bool quoting = true;
 };
 

@@ -85,7 +85,8 @@ class TypeGuess {
   bool keep_default_na_;
   Block block_;
   Kind file_ = Kind::no_rows;
-  bool has_fraction_ = false;  // A later block has fractions, after integers.
+  // Whether a later block has fractions after a block of integers.
+  bool has_fraction_ = false;
   Kind all_ = Kind::no_rows;
 };
 

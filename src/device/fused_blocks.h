@@ -50,10 +50,11 @@ struct EncoderBlockOptions {
   double hidden_dropout = 0.0;
   /// Whether `hidden_dropout` also applies to the output of attention.
   bool drops_attention_output = true;
-  /// `UnpaddedBatch::sequence_offsets` if the batch is unpadded, that is, one
-  /// row of T tokens. Then each sequence must have at most `kShortSequence`
-  /// tokens, each head must have 32 or 64 channels, and there must be no mask.
-  /// If undefined, each row of the batch is one sequence.
+  /// The `sequence_offsets` of the `UnpaddedBatch`, if the batch is unpadded,
+  /// that is, one row of T tokens. In this case, each sequence must have at
+  /// most `kShortSequence` tokens, each head must have 32 or 64 channels, and
+  /// there must be no mask. If undefined, each row of the batch is one
+  /// sequence.
   at::Tensor sequence_offsets = {};
 };
 

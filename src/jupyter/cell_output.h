@@ -47,8 +47,10 @@ class CellOutput {
   void add_text(std::string_view text, std::vector<OutputPiece>& pieces);
 
   std::string rest_;
-  bool after_bar_ = false;  // The last output is a bar without a newline.
-  bool mid_line_ = false;   // The text does not end with a newline.
+  // Whether the last output is a bar without a newline.
+  bool after_bar_ = false;
+  // Whether the text so far does not end with a newline.
+  bool mid_line_ = false;
 };
 
 }  // namespace accelerate::jupyter

@@ -49,11 +49,11 @@ struct ConnectionLimits {
   /// Maximum number of unauthenticated connections from the network. At most
   /// half of them may come from one address (with IPv6: from one /64 network).
   ///
-  /// When the limit is reached, the address with the most unauthenticated
-  /// connections loses its oldest one, provided that this address has at least
-  /// two more connections than the address of the new connection. Otherwise,
-  /// the new connection is closed. A client whose connection was closed tries
-  /// again.
+  /// When the limit is reached, the oldest connection of the address with the
+  /// most unauthenticated connections is closed, provided that this address has
+  /// at least two more connections than the address of the new connection.
+  /// Otherwise, the new connection is closed. A client whose connection was
+  /// closed tries again.
   std::size_t max_unauthenticated = 64;
 };
 
@@ -63,7 +63,7 @@ class Connections {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Throws `IoError` when an endpoint cannot be opened.
+  /// Opens all endpoints. Throws `IoError` if an endpoint cannot be opened.
   Connections(
       const std::vector<Endpoint>& endpoints,
       const ConnectionLimits& limits,

@@ -538,7 +538,8 @@ class MainMachine : public ControlPlane {
   std::map<std::int64_t, std::uint64_t> waiting_;
   std::vector<std::pair<std::uint64_t, MachineInfo>> early_;
   std::set<std::string> warned_;
-  std::map<std::int64_t, std::vector<RankStatus>> steps_;  // By machine.
+  // The steps that each machine reported, by machine.
+  std::map<std::int64_t, std::vector<RankStatus>> steps_;
   bool is_open_ = false;  // A rendezvous is in progress.
   bool is_cancelled_ = false;
   // The machine that disconnected during the rendezvous for a restart.

@@ -22,7 +22,7 @@ struct OutputOptions {
   int err = 2;
   /// The number of ranks that may print.
   std::int64_t num_ranks = 1;
-  /// Each rank's streams are also written to files in this folder. Empty: no
+  /// Each rank's streams are also written to files in this folder. If empty, no
   /// files are written.
   std::filesystem::path log_folder;
   bool log_out = true;

@@ -69,7 +69,8 @@ struct MainAddress {
   std::string text() const;
 };
 
-/// Throws `ConfigError` if the address of machine 0 is not set.
+/// Returns the address of machine 0. Throws `ConfigError` if the address is not
+/// set.
 MainAddress main_address(
     const Settings& settings, const Environment& environment);
 
@@ -97,7 +98,7 @@ struct LaunchPlan {
   bool is_python = false;
   std::string version;
   std::string torch_version;  ///< The LibTorch version of this installation.
-  /// `run_session` sets `launch_id`, which marks this machine's processes, and
+  /// Marks this machine's processes. `run_session` sets `launch_id` and
   /// `files`.
   std::string launch_id;
   LaunchFiles files;

@@ -94,9 +94,9 @@ class StoreCore : public ConnectionHandler {
     std::uint64_t id = 0;
     std::string address;
     std::string nonce;
-    // The client has proved that it has the secret.
+    // Whether the client has proved that it has the secret.
     bool is_authenticated = false;
-    bool is_refused = false;  // The client's hello was refused.
+    bool is_refused = false;  // Whether the client's hello was refused.
     store::Hello hello;
     std::optional<store::FrameSealer> sealer;  // Set once authenticated.
     std::optional<store::FrameOpener> opener;

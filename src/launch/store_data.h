@@ -24,7 +24,7 @@ struct StoreOutcome {
   std::string payload;
   std::vector<std::string> keys;
   std::int64_t timeout_ms = 0;
-  /// Set for `get`: the answer is the first key's value.
+  /// Whether the answer is the first key's value (`get`).
   bool wants_value = false;
   std::string changed_key;  ///< The key that the request changed, if any.
 };

@@ -50,7 +50,7 @@ class StoreServer {
   using RefusalHandler = std::function<void(
       const std::string& address, const std::string& reason)>;
 
-  /// Throws `IoError` when an endpoint cannot be opened.
+  /// Starts the server. Throws `IoError` if an endpoint cannot be opened.
   explicit StoreServer(const StoreServerOptions& options);
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;

@@ -40,7 +40,7 @@ struct SupervisorContext {
 struct RunResult {
   int exit_code = 0;
   std::optional<Failure> failure;
-  bool was_interrupted = false;  ///< The launcher received a signal.
+  bool was_interrupted = false;  ///< Whether the launcher received a signal.
   /// Why output of the workers could not be written; empty if all output was
   /// written.
   std::string lost_output = {};

@@ -31,8 +31,8 @@ struct WorkerStreams {
   bool out_is_terminal = false;
   bool err_is_terminal = false;
   bool reads_our_input = false;
-  /// The worker stays in the launcher's Unix process group, so that Ctrl-C and
-  /// similar keys reach the worker directly.
+  /// Whether the worker stays in the launcher's Unix process group, so that
+  /// Ctrl-C and similar keys reach the worker directly.
   bool shares_group = false;
 };
 

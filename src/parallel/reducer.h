@@ -113,7 +113,7 @@ class Reducer : public GradientPath {
   std::vector<std::size_t> ready_order_;
   bool order_known_ = false;
   bool buckets_rebuilt_ = false;
-  bool overlap_ = true;  // Buckets may start before `end`.
+  bool overlap_ = true;  // Whether buckets may start before `end`.
   Sync sync_ = Sync::now;
   std::shared_ptr<HookState> hook_state_;  // Hooks may outlive the reducer.
 };

@@ -95,8 +95,8 @@ class AddedTokens {
   const AddedToken* find(std::string_view content) const;
   const AddedToken* find(std::uint32_t id) const;
   const std::vector<AddedToken>& all() const { return tokens_; }
-  /// Returns whether decoding may skip a token with this text: a special token
-  /// has, or had, this text.
+  /// Returns whether decoding may skip a token with this text, because a
+  /// special token with this text exists or existed.
   bool is_special(std::string_view text) const {
     return special_texts_.contains(text);
   }

@@ -39,7 +39,7 @@ struct TokenizerJson {
 
 /// Splits the text of a tokenizer.json. `mapped` is true if the text is a
 /// memory-mapped file. `source` is the file name for error messages. Throws
-/// `FormatError` when the text is not valid JSON or has another version.
+/// `FormatError` when the text is not valid JSON or has an unsupported version.
 TokenizerJson split_tokenizer_json(
     std::string_view text, const std::string& source, bool mapped = false);
 

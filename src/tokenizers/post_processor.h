@@ -38,9 +38,9 @@ struct PostProcessor {
   std::vector<OffsetTrim> trims;
   /// Whether `trims` is not empty.
   bool trim_offsets = false;
-  /// Determines the type ids of the tokens that truncation cuts off. If true
-  /// and special tokens are added, the template determines the type ids.
-  /// Otherwise, a token's type id is the index of its text.
+  /// Whether the template determines the type ids of the tokens that truncation
+  /// cuts off. This applies only if special tokens are added. Otherwise, a
+  /// token's type id is the index of its text.
   bool overflow_has_template_types = false;
 
   std::size_t num_special_tokens_to_add(bool is_pair) const;

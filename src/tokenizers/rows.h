@@ -36,7 +36,8 @@ struct ResolvedOptions {
   bool tracks() const { return offsets || words; }
 };
 
-/// Throws `ArgumentError` when the options contradict each other.
+/// Fills in the defaults for options that are not set. Throws `ArgumentError`
+/// when the options contradict each other.
 ResolvedOptions resolve_options(
     const TokenizerCallOptions& options,
     const TokenizerConfig& config,

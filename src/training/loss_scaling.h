@@ -57,8 +57,9 @@ class LossScaling {
 
  private:
   std::optional<GradScaler> scaler_;
-  bool unscaled_ = false;  // since the last backward began
-  // The scale has not been updated after the last step yet.
+  // Whether gradients were unscaled since the last backward pass began.
+  bool unscaled_ = false;
+  // Whether the scale must still be updated for the last step.
   bool update_pending_ = false;
   bool foreign_optimizer_ = false;
 };

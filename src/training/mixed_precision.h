@@ -38,8 +38,9 @@ class MixedPrecision {
 
   Precision precision() const { return precision_; }
 
-  /// Throws `StateError` if autocast must be enabled in this thread, but
-  /// another Accelerator has already enabled autocast.
+  /// Enables autocast for `module`. Throws `StateError` if autocast must be
+  /// enabled in this thread, but another Accelerator has already enabled
+  /// autocast.
   void enable(torch::nn::Module& module);
   /// Disables autocast in this thread and in all `models` that still exist.
   void disable(const std::vector<PreparedModel>& models);

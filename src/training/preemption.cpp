@@ -17,8 +17,9 @@ namespace accelerate {
 namespace {
 
 std::atomic<bool> requested = false;
-std::atomic<std::int64_t> first_sigterm = 0;  // In nanoseconds; 0: none yet.
-std::atomic<std::int64_t> grace_period = 0;   // In nanoseconds.
+// Time in nanoseconds; 0 if there was none yet.
+std::atomic<std::int64_t> first_sigterm = 0;
+std::atomic<std::int64_t> grace_period = 0;  // In nanoseconds.
 static_assert(std::atomic<bool>::is_always_lock_free);
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 

@@ -88,7 +88,7 @@ class PreparedObjects {
   void add_optimizer(torch::optim::Optimizer& optimizer);
   std::vector<torch::optim::Optimizer*> optimizers();
 
-  /// `lifetime` must expire when the scheduler is destroyed.
+  /// Adds a scheduler. `lifetime` must expire when the scheduler is destroyed.
   void add_scheduler(
       LRScheduler& scheduler,
       const std::shared_ptr<const SchedulerContext>& lifetime);

@@ -47,7 +47,8 @@ class SyncRegions {
   /// For each model that is in a region of its own, the nesting depth.
   std::map<const torch::nn::Module*, int> models_;
   bool triggered_ = false;
-  bool triggered_now_ = false;       // The current backward pass must sync.
+  // Whether the current backward pass must synchronize.
+  bool triggered_now_ = false;
   Sync local_sync_ = Sync::visible;  // The value for the current backward pass.
 };
 

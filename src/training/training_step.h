@@ -43,7 +43,7 @@ class TrainingStep {
   };
   struct Options {
     GradientAccumulationPlugin accumulation = {};
-    /// `DistributedDataParallelKwargs::broadcast_buffers`.
+    /// Value of `DistributedDataParallelKwargs::broadcast_buffers`.
     bool broadcast_buffers = true;
   };
 

@@ -35,7 +35,7 @@ struct AttentionOptions {
   /// Whether to use separate operations instead of LibTorch's fused attention.
   bool eager = false;
   /// The vector to which the attention weights are appended; requires `eager`.
-  /// Null: the weights are discarded.
+  /// If null, the weights are discarded.
   std::vector<at::Tensor>* weights = nullptr;
 };
 

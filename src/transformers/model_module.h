@@ -236,8 +236,9 @@ class BlockList : public torch::nn::Module {
 /// `width`.
 std::int64_t width_of_head(std::int64_t width, std::int64_t heads);
 
-/// Throws `UnsupportedError` if the config sets `key` to a value other than
-/// `supported`.
+/// Rejects a config field that this library implements only for the value
+/// `supported`: throws `UnsupportedError` if the config sets `key` to a
+/// different value.
 void refuse_extra(
     const PretrainedConfig& common,
     std::string_view key,

@@ -133,7 +133,7 @@ TEST_F(DividedDamage, InAnyPartIsReportedOnEveryRank) {
     if (bytes < (1 << 20)) {
       continue;
     }
-    // In the header, in the middle of a piece, at the end.
+    // Damages the header, the middle of a piece, and the end.
     for (const std::uintmax_t at :
          {std::uintmax_t{100}, bytes / 2, bytes - 1}) {
       flip_bit(checkpoint_ / name, at);

@@ -35,8 +35,8 @@ bool can_reduce(
 std::vector<at::Tensor> inputs_of_all(
     int size, at::ScalarType type, std::int64_t count);
 
-/// Throws a `std::runtime_error` that begins with `title` unless the types, the
-/// shapes and all elements are equal.
+/// Compares two tensors. Throws a `std::runtime_error` that begins with `title`
+/// unless the types, the shapes and all elements are equal.
 void expect_equal(
     const at::Tensor& actual,
     const at::Tensor& expected,

@@ -59,7 +59,8 @@ inline at::Tensor net_loss(Net& net, const at::Tensor& rows) {
   return net(rows).pow(2).mean();
 }
 
-/// `torch_…` are optimizers from LibTorch; the others are from this library.
+/// The optimizer that a test uses. The names `torch_…` stand for optimizers
+/// from LibTorch; the others are from this library.
 enum class Kind { torch_sgd, torch_momentum, torch_adamw, sgd, adamw };
 
 inline std::string name_of(Kind kind) {

@@ -17,9 +17,9 @@ struct Notebook {
   std::string current;
 
   bool is_worker = false;
-  /// In a worker, the index of the `notebook_launcher` call in the current cell
-  /// that started the worker, counted from 0. -1 while the worker repeats
-  /// earlier cells.
+  /// In a worker, the index (from 0) of the `notebook_launcher` call in the
+  /// current cell that started the worker. While the worker repeats earlier
+  /// cells, -1.
   int target = -1;
   int launches = 0;  ///< Calls of `notebook_launcher` so far in this cell.
 };

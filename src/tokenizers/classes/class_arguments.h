@@ -22,7 +22,7 @@ namespace transformers::tokenizers {
 /// flags.
 struct TokenValue {
   std::string content;
-  bool is_text = true;  // The file contains only a text, without flags.
+  bool is_text = true;  // Whether the file contains only a text.
   bool single_word = false;
   bool lstrip = false;
   bool rstrip = false;

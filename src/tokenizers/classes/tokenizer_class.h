@@ -51,7 +51,7 @@ struct TokenizerClass {
   /// How a class uses the post-processor in tokenizer.json.
   enum class Processing {
     from_file,       ///< Uses the file's post-processor, if any.
-    own,             ///< Uses `post_processor` instead of the file's.
+    own,             ///< Ignores it; uses `post_processor`.
     own_if_missing,  ///< Uses `post_processor` if the file has none.
     bos_eos,         ///< Ignores it; follows `add_bos_token`, `add_eos_token`.
   };
@@ -60,7 +60,7 @@ struct TokenizerClass {
   enum class Readds { none, without_flags, with_flags };
 
   const char* name;
-  /// The required model type in tokenizer.json. Null: any type.
+  /// The required model type in tokenizer.json. Null if any type is accepted.
   const char* model;
   std::vector<TokenParameter> special_tokens = {};
   VocabularyFiles files = VocabularyFiles::none;
@@ -84,7 +84,7 @@ struct TokenizerClass {
   /// If not null, modifies the arguments before they are used.
   void (*adjust)(ClassArguments&) = nullptr;
   /// The text at the end of each word in decoded text, which is replaced with a
-  /// space. Null: there is no such text.
+  /// space. Null if there is no such text.
   const char* end_of_word = nullptr;
 
   bool is_backend() const { return describe == nullptr; }

@@ -104,7 +104,8 @@ void Bpe::split_characters(
   const CharacterIds& characters = character_ids();
   const bool affixes = has_affixes();
   std::string affixed;
-  std::uint32_t pending_unknown_bytes = 0;  // Not yet added as a symbol.
+  // Length of unknown characters not yet added.
+  std::uint32_t pending_unknown_bytes = 0;
   const auto flush = [&] {
     if (pending_unknown_bytes > 0) {
       symbols.push_back({*unk_id_, pending_unknown_bytes});

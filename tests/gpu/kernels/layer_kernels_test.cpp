@@ -144,7 +144,7 @@ void check_heads(const HeadCase& c) {
   const RotaryEmbedding rotary = {
       floats(cos), floats(sin), c.per_sequence ? c.tokens * c.width : 0};
   const auto qkv64 = leaf(qkv);
-  const auto in_heads = qkv64.transpose(1, 2);  // [B, heads, T, K]
+  const auto in_heads = qkv64.transpose(1, 2);  // shape [B, heads, T, K]
   const auto cos64 = cos.to(at::kDouble).unsqueeze(1);
   const auto sin64 = sin.to(at::kDouble).unsqueeze(1);
   const auto q = rotated(in_heads.slice(1, 0, c.queries), cos64, sin64);

@@ -99,7 +99,7 @@ TEST(CellOutput, WaitsForTheRestOfABar) {
   }
 }
 
-// As the launcher prints the bars of several ranks.
+// The launcher prints the bars of several ranks in this format.
 TEST(CellOutput, KeepsThePrefixOfARank) {
   CellOutput output;
   const std::string state =

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares checkpoints with Hugging Face Accelerate's: a 400 MB model with the
-state of AdamW (amsgrad), 1.6 GB in total.
+"""Compares checkpoints with the checkpoints of Hugging Face Accelerate: a 400
+MB model with the state of AdamW (amsgrad), 1.6 GB in total.
 
     benchmarks/compare_checkpoint.py build [--python <interpreter>]
         [--folder DIR] [--rounds 3] [--json]
 
-Both take turns on one machine; only the ratio of their times counts. The
-interpreter needs Hugging Face Accelerate and torch.
+Both programs run alternately on one machine; only the ratio of their times is
+meaningful. The interpreter needs Hugging Face Accelerate and torch.
 """
 
 import argparse

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a table of our steps and Hugging Face Accelerate's from JSON lines.
+"""Prints a table of training steps of this library and of Hugging Face
+Accelerate.
 
     benchmarks/compare_gpu.py <file>
 
-Our lines have the mode `ours`; `benchmarks/compare_gpu.sh` writes the file.
+`benchmarks/compare_gpu.sh` writes the file, which contains JSON lines. The
+lines of this library have the mode `ours`.
 """
 
 import json
@@ -15,7 +17,7 @@ OURS = "ours"
 
 
 def read(path):
-    """{work: {mode: line}}, in the order of the file."""
+    """Returns {work: {mode: line}}, in the order of the file."""
     works = {}
     for text in path.read_text().splitlines():
         line = json.loads(text)
@@ -24,8 +26,8 @@ def read(path):
 
 
 def cell(ours, hf):
-    """Milliseconds of Hugging Face Accelerate, our speed-up, its memory, and its
-    warm-up time where that is long."""
+    """Returns the milliseconds of Hugging Face Accelerate, the speed-up of
+    this library, the memory, and the warm-up time if it is long."""
     if hf is None:
         return "–"
     text = f"{hf['ms']:.1f} ({hf['ms'] / ours['ms']:.1f} ×)"

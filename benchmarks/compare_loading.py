@@ -5,12 +5,12 @@ tokenizer.json. Also compares mapping a 1 GB file with reading it.
 
     benchmarks/compare_loading.py build [--rounds 5] [--folder DIR]
 
-Run it with a Python that has Transformers 5.22.2, tokenizers and torch. Both
-sides run alternately. Times are medians, ratios are medians of the ratios of
-adjacent runs, memory is the growth of the peak memory during loading. Fails if
-accelerate-cpp takes more than a third of Python's time, if it needs more
-memory than 1.2 times the file size, or if mapping the 1 GB file takes more than 1.1
-times as long as reading it.
+Run this script with a Python that has Transformers 5.22.2, tokenizers and
+torch. C++ and Python run alternately. Times are medians, ratios are medians of
+the ratios of adjacent runs, and memory is the growth of the peak memory during
+loading. Fails if accelerate-cpp takes more than a third of Python's time, if
+it needs more memory than 1.2 times the file size, or if mapping the 1 GB file
+takes more than 1.1 times as long as reading it.
 """
 
 import argparse

@@ -4,9 +4,9 @@
 
     benchmarks/compare_models.py build [--python <interpreter>] [--rounds 3]
 
-Both sides run alternately on the same machine; ratios are medians of the ratios
-of adjacent runs. The interpreter needs Accelerate, Transformers 5.22.2 and
-torch.
+C++ and Python run alternately on the same machine; ratios are medians of the
+ratios of adjacent runs. The interpreter needs Accelerate, Transformers 5.22.2
+and torch.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares our speed with Hugging Face `tokenizers` (Rust), on one thread.
+"""Compares the speed of tokenizers with Hugging Face `tokenizers` (Rust), on
+one thread.
 
     benchmarks/compare_tokenizers.py [--binary build/bin/benchmarks/tokenizer]
                                      [--folder build/tokenizers] [--mib 3]
@@ -42,7 +43,8 @@ TRAINING_MIB = 20
 
 
 def large_file(folder):
-    """A tokenizer.json of about 9 MB, like those of large language models."""
+    """Returns a tokenizer.json of about 9 MB, as large language models
+    have."""
     path = folder / "large.json"
     if path.exists():
         return path
@@ -66,8 +68,8 @@ def large_file(folder):
 
 @functools.cache
 def all_texts(mib):
-    """The texts to train on, and the texts to encode by name. Half of the texts
-    of each kind are for training."""
+    """Returns the texts to train on, and the texts to encode by name. Half of
+    the texts of each kind are for training."""
     size = int(mib * 2**20)
     english = tokenizer_cases.english_texts(TRAINING_MIB * 2**20 + size * 2)
     other = (tokenizer_cases.translated_texts(size * 3) +
@@ -105,7 +107,8 @@ def read_ids(path):
 
 
 def run_python(path, encode, texts, repeats):
-    """The CPU time of the first call, and the median of the other calls."""
+    """Returns the CPU time of the first call, and the median of the other
+    calls."""
     tokenizer = Tokenizer.from_file(str(path))
     times = []
     for _ in range(repeats + 1):
@@ -126,7 +129,7 @@ def check_ids(binary, name, path, texts, texts_file, folder):
 
 
 def measure(binary, path, texts, texts_file, offsets):
-    """The medians of both libraries over several rounds."""
+    """Returns the medians of both libraries over several rounds."""
     results = {"cpp": [], "python": []}
     for i in range(ROUNDS):
         for side in ("cpp", "python") if i % 2 == 0 else ("python", "cpp"):

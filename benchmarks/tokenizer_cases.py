@@ -143,7 +143,7 @@ def byte_tokens():
 
 
 def character_bpe(texts):
-    """Like Llama 2: spaces become `▁`, and runs of them are tokens too."""
+    """Like Llama 2: spaces become `▁`, and runs of spaces are tokens, too."""
     trained = Tokenizer(models.BPE(unk_token="<unk>"))
     trained.normalizer = normalizers.Sequence([
         normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lists files of more than 400 lines, which may hold more than one idea.
+"""Lists files of more than 400 lines, which may be easier to read if they are
+split.
 
     tools/check_file_size.py [root of the tree]
 
-Never fails: a long table or protocol may be fine as it is.
+Never fails, because some long files, such as tables, should not be split.
 """
 
 import sys

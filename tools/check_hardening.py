@@ -30,7 +30,7 @@ def readelf(path):
 
 
 def findings_in(name, text):
-    """Yields what the output of `readelf` lacks."""
+    """Yields the protections that are missing from the output of `readelf`."""
     if not RELRO.search(text):
         yield f"{name}: no RELRO; link it with `-Wl,-z,relro`"
     if not BIND_NOW.search(text):

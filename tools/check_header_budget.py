@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that public headers stay light.
+"""Checks that public headers do not include expensive headers.
 
     tools/check_header_budget.py --compiler g++ --torch .deps/python/torch
 
@@ -31,7 +31,7 @@ FORBIDDEN = ("nlohmann/", "yaml-cpp/", "CLI/", "gtest/", "gmock/", "openssl/",
 
 
 def included_files(compiler, folders, header):
-    """The files that a header includes, as the compiler lists them."""
+    """Returns the files that a header includes, according to the compiler."""
     with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:
         source.write(f'#include "{header}"\n')
         source.flush()
@@ -62,7 +62,7 @@ class Budget:
         return included_files(self.compiler, self.folders, header)
 
     def check(self, header, is_tensor_header):
-        """Returns what is wrong with one public header."""
+        """Returns the findings about one public header."""
         found = self.read(header)
         allowed = self.tensor if is_tensor_header else self.light
         heavy = sorted(path for path in found - allowed

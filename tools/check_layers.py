@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that includes point downward and reach only the interfaces of other
-layers, and where heavy headers are allowed.
+"""Checks that a layer includes only the interfaces of lower layers, and that
+expensive headers are included only where they are allowed.
 
     tools/check_layers.py [root of the tree]
 
 A private header belongs to its folder under src/. A public header belongs to
-the layer of the source whose first include it is (`error.h` to base, because
-of error.cpp); a header without such a source counts as everything it
-includes.
+the layer of the source file whose first include is this header (`error.h`
+belongs to base, because of error.cpp). A header without such a source file
+belongs to the layers of all headers that it includes.
 """
 
 import re
@@ -130,7 +130,7 @@ def includes(path):
 
 
 def layer_of(path):
-    """The layer of a file, or None for a file outside the layers."""
+    """Returns the layer of a file, or None for a file outside the layers."""
     parts = path.parts
     if parts[0] == "src" and len(parts) > 2:
         return parts[1]
@@ -138,7 +138,7 @@ def layer_of(path):
 
 
 class Headers:
-    """Maps each public header to the layers it counts as."""
+    """Maps each public header to the layers to which it belongs."""
 
     def __init__(self, root, names):
         self.includes = {}
@@ -151,7 +151,7 @@ class Headers:
                 self.owner.setdefault(headers[0], layer_of(name))
 
     def layers(self, header, seen=()):
-        """The layers that including `header` counts as."""
+        """Returns the layers to which `header` belongs."""
         if header not in self.includes:
             layer = header.split("/")[0]
             return {layer} if layer in LAYERS and "/" in header else set()
@@ -237,8 +237,8 @@ def check_cuda(root, name):
 
 
 def check_parsers(root, names):
-    """Yields each header that includes a costly parser, and each parser that
-    several sources include."""
+    """Yields each header that includes an expensive parser, and each parser
+    that several source files include."""
     users = {}
     for name in names:
         if name.parts[0] not in ("src", "cli", "include"):

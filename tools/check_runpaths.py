@@ -4,9 +4,9 @@
 
     tools/check_runpaths.py <folder>...
 
-The dynamic loader reads an empty element of RPATH or RUNPATH, as in `/a::/b`,
-as the current folder: a user who can write there could run code. Relative
-elements do the same.
+The dynamic loader treats an empty element of RPATH or RUNPATH, as in `/a::/b`,
+as the current folder. A user who can write to the current folder could run
+code. Relative elements have the same problem.
 """
 
 import re

@@ -4,8 +4,8 @@
 
     tools/check_skips.py <tests.xml of ctest> [tests/expected_skips.txt]
 
-A line of the list is `<test name or pattern>  # <reason>`. A skipped test that
-matches no line is an error, and so is a line that matches no test.
+A line of the list is `<test name or pattern> # <reason>`. A skipped test that
+matches no line is an error. A line that matches no test is also an error.
 """
 
 import fnmatch

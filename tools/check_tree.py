@@ -36,7 +36,7 @@ LICENSED = {".cpp", ".h", ".hpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
 
 
 def named_in_cmake(root, names, folder, pattern):
-    """The paths that the CMake files under `folder` name."""
+    """Returns the paths in the CMake files under `folder`."""
     found = set()
     for name in names:
         is_list = name.name == "CMakeLists.txt" or name.suffix == ".cmake"
@@ -63,7 +63,8 @@ def check_examples_run(root, names):
 
 
 def read_map(root, document, marker):
-    """The folders that the block after `<!-- marker -->` lists, in order."""
+    """Returns the folders that the block after `<!-- marker -->` lists, in
+    order."""
     path = root / document
     text = path.read_text() if path.exists() else ""
     _, found, rest = text.partition(f"<!-- {marker} -->\n")
@@ -75,7 +76,8 @@ def read_map(root, document, marker):
 
 
 def check_map(root, document, marker, expected):
-    """The map must list each `expected` folder once, and only folders that exist."""
+    """Checks that the map lists each `expected` folder once, and only folders
+    that exist."""
     found = read_map(root, document, marker)
     if found is None:
         yield f"{document}: no block follows `<!-- {marker} -->`"
@@ -98,19 +100,22 @@ def check_maps(root, names):
 
 
 def read_cmake(root, names):
-    """The text of all CMake files, which name the tests and the targets."""
+    """Returns the text of all CMake files, which contain the names of tests
+    and targets."""
     return "".join((root / name).read_text() for name in names
                    if name.name == "CMakeLists.txt" or name.suffix == ".cmake")
 
 
 def is_file_or_folder(name, paths):
-    """Whether `name`, a path or its end, perhaps without suffix, names one of `paths`."""
+    """Returns whether `name` matches one of `paths`. `name` may be the end of
+    a path and may lack the suffix."""
     pattern = re.escape(name.rstrip("/")).replace(r"\*", r"[^/\n]*")
     return re.search(rf"^(?:.*/)?{pattern}(?:\.\w+)*(?:/.*)?$", paths, re.MULTILINE)
 
 
 def words_of_code(root, names):
-    """All words in sources and CMake files, and the names of all files."""
+    """Returns all words in sources and CMake files, and the names of all
+    files."""
     words = {name.stem for name in names} | {part for name in names for part in name.parts}
     for name in names:
         if name.suffix in SOURCE or name.name in ("Makefile", "run"):
@@ -119,7 +124,7 @@ def words_of_code(root, names):
 
 
 def check_architecture(root, names):
-    """Each path and each identifier in backticks must exist."""
+    """Checks that each path and each identifier in backticks exists."""
     path = root / "ARCHITECTURE.md"
     text = path.read_text() if path.exists() else ""
     paths = "\n".join(name.as_posix() for name in names)
@@ -147,7 +152,7 @@ def cell_text(path, cell_id):
 def region(path, name):
     """The dedented text of a region without the region marks in it, or None.
 
-    In a notebook a region is a cell, named by its id.
+    In a notebook, a region is the cell with that id.
     """
     if path.suffix == ".ipynb":
         return cell_text(path, name)

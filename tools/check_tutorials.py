@@ -56,7 +56,8 @@ def lookup(root, name):
 
 
 def difference(before, after):
-    """All lines of both texts, each with `-`, `+` or a space in front."""
+    """Returns all lines of both texts, each with `-`, `+` or a space in
+    front."""
     before, after = before.splitlines(), after.splitlines()
     lines = []
     for operation, a, b, c, d in difflib.SequenceMatcher(
@@ -70,7 +71,7 @@ def difference(before, after):
 
 
 def expected_text(root, mark):
-    """The text that a block must have, from its mark."""
+    """Returns the text that a block must have according to its mark."""
     kind, names = mark
     if kind == "region":
         return lookup(root, names)
@@ -117,7 +118,7 @@ def check_same_links(root, original, name, family):
 
 
 def check_language_line(root, name, family):
-    """Each page must link to its translations."""
+    """Checks that each page links to its translations."""
     head = "\n".join((root / name).read_text().splitlines()[:HEAD_LINES])
     targets = {(root / name.parent / link).resolve() for link in check_tree.LINK.findall(head)}
     for other in family:

@@ -4,9 +4,9 @@
 
     tools/check_vocabulary.py [root of the tree]
 
-The project writes in the terms of the field and in plain sentences;
-docs/concepts/glossary.md has the words it uses. `RETIRED` lists the words it
-no longer uses, what to write instead, and where a word is allowed.
+The project uses the terms of the field and plain sentences;
+docs/concepts/glossary.md defines the terms. `RETIRED` lists words that are no
+longer used, their replacements, and where a word is still allowed.
 
 Names are split before they are compared: `peer_rank` and `PeerRank` contain
 the word "peer". A phrase is found even when a line break divides it.
@@ -97,7 +97,7 @@ def is_text(name):
 
 
 def words_of(line):
-    """The line in lower case, its names split into words."""
+    """Returns the line in lower case, with names split into words."""
     line = re.sub(r"^\s*(?:///?<?|#+|\*|>)\s*", "", line)
     line = re.sub(r"([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])", r"\1\3 \2\4", line)
     return re.sub(r"[_\s]+", " ", line).strip().lower()
@@ -114,7 +114,7 @@ class Words:
             self.text += words_of(line) + " "
 
     def line_at(self, position):
-        """The index of the line that holds this position."""
+        """Returns the index of the line that contains this position."""
         low, high = 0, len(self.starts)
         while high - low > 1:
             middle = (low + high) // 2
@@ -140,7 +140,7 @@ def check_phrases(name, lines):
 
 
 def code_of(line):
-    """The line without its strings and comments."""
+    """Returns the line without its strings and comments."""
     line = re.sub(r'"(?:[^"\\]|\\.)*"', '""', line)
     return line.split("//")[0]
 

@@ -5,11 +5,11 @@ tests/parity/golden/tokenizers/unicode_properties.json.
 
     tools/make_unicode_properties.py    (needs Python `tokenizers` 0.23, Python 3.11)
 
-Asks the regular expressions of Hugging Face `tokenizers` which code points have
-which property (`\\p{...}`, `[[:...:]]`, `\\w`) and which letters are equal
-regardless of case. A property is stored as a union of general categories and
-the ranges in which it differs from that union, which is five times shorter than
-its ranges.
+Uses the regular expressions of Hugging Face `tokenizers` to find which code
+points have which property (`\\p{...}`, `[[:...:]]`, `\\w`) and which letters
+are equal regardless of case. A property is stored as a union of general
+categories and the ranges in which it differs from that union, which is five
+times shorter than its ranges.
 """
 
 import json
@@ -35,7 +35,9 @@ CATEGORIES = ("lu ll lt lm lo mn mc me nd nl no pc pd ps pe pi pf po sm sc sk so
 
 
 def sampled(c):
-    """Planes 4 to 13, 15 and 16 are uniform except at their ends."""
+    """Returns whether to test the code point `c`. Planes 4 to 13, 15 and 16
+    are tested only at their ends, because their other code points all have the
+    same properties."""
     plane, low = c >> 16, c & 0xFFFF
     uniform = 4 <= plane <= 13 or plane >= 15
     return not 0xD800 <= c < 0xE000 and (not uniform or not 16 <= low < 0xFFF0)
@@ -46,7 +48,7 @@ TEXT = "".join(map(chr, POINTS))
 
 
 def code_points(name):
-    """A byte per code point: 1 if it has the property."""
+    """Returns a byte per code point: 1 if the code point has the property."""
     split = pre_tokenizers.Split(Regex(rf"[\p{{{name}}}]+"), "removed", invert=True)
     found = bytearray(LIMIT)
     for _, (begin, end) in split.pre_tokenize_str(TEXT):
@@ -74,7 +76,7 @@ def ranges(found):
 
 
 def without_surrogates(found):
-    """The ranges that the golden file describes."""
+    """Returns the ranges without surrogates, for the golden file."""
     parts = []
     for first, last in ranges(found[:0xD800] + bytes(0x800) + found[0xE000:]):
         parts.append(f"{first:X}-{last:X}")
@@ -96,7 +98,8 @@ class Categories:
         return [(c, self.of[c]) for c in starts]
 
     def mask_and_differences(self, found):
-        """The categories that mostly have the property, and the exceptions."""
+        """Returns the categories of which most code points have the property,
+        and the exceptions."""
         inside = Counter()
         for first, last in ranges(found):
             inside.update(self.of[first:last + 1])
@@ -110,7 +113,8 @@ class Categories:
 
 
 def equal_letters():
-    """For each letter with case, the characters that `(?i:letter)` matches."""
+    """Returns the characters that `(?i:letter)` matches, for each letter with
+    case."""
     cased = sorted({c for name in ("cwcf", "cwl", "cwu", "cwt")
                     for first, last in ranges(code_points(name))
                     for c in range(first, last + 1)})

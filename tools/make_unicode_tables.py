@@ -6,8 +6,9 @@
 
 The stages of Hugging Face `tokenizers` use tables from different Unicode
 versions, so this script derives the tables from the behavior of the library,
-one code point at a time. At run time utf8proc provides the decompositions, but only for the
-code points listed here: newer utf8proc versions decompose more.
+one code point at a time. At run time, utf8proc provides the decompositions,
+but only for the code points listed here: newer utf8proc versions decompose
+more.
 """
 
 import unicodedata
@@ -42,7 +43,8 @@ def matching(pattern):
 
 
 def removed_by(normalizer):
-    """Tests each code point alone, so that decompositions do not interfere."""
+    """Returns the code points that a normalizer removes. Tests each code point
+    separately, so that decompositions do not interfere."""
     return [c for c in POINTS if normalizer.normalize_str("a" + chr(c)) == "a"]
 
 
@@ -92,7 +94,8 @@ def lower_cases():
 
 
 def decomposing(normalizer, form):
-    """Code points that `tokenizers` decomposes, in the same way as utf8proc."""
+    """Returns the code points that `tokenizers` decomposes, in the same way as
+    utf8proc."""
     found = []
     for c in POINTS:
         decomposed = normalizer.normalize_str(chr(c))
@@ -103,7 +106,8 @@ def decomposing(normalizer, form):
 
 
 def combining_classes():
-    """Runs of characters that `tokenizers` reorders, with their class."""
+    """Returns runs of characters that `tokenizers` reorders, with their
+    combining class."""
     nfd = normalizers.NFD()
     runs = []
     for c in POINTS:

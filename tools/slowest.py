@@ -4,7 +4,7 @@
 
     tools/slowest.py build [count]
 
-Reads ninja's log and uses the last time each output was built.
+Reads ninja's log and uses the last build of each output.
 """
 
 import sys
@@ -26,7 +26,7 @@ def read_log(path):
 
 
 def readable(output):
-    """Turns `src/CMakeFiles/accelerate_base.dir/base/error.cpp.o` into the
+    """Converts `src/CMakeFiles/accelerate_base.dir/base/error.cpp.o` to the
     source file and its target."""
     head, found, tail = output.partition("CMakeFiles/")
     if not found:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the checks: lists the files of the tree and prints findings."""
+"""Functions that the checks share: list the files of the tree and print
+findings."""
 
 import os
 import subprocess
@@ -10,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def files(root):
-    """All files that git tracks or could track, relative to `root`."""
+    """Returns all files that git tracks or could track, relative to `root`."""
     git = subprocess.run(
         ["git", "-C", root, "ls-files", "-co", "--exclude-standard", "-z"],
         capture_output=True, text=True, check=False)

@@ -5,15 +5,15 @@
     examples/data/make_pairs.py [--check]
 
 Writes train.csv, validation.csv and vocab.txt into this folder, identical on
-every machine and with Python 3.8 or later. With --check it writes nothing,
-and the exit code is 0 if the files are up to date.
+every machine and with Python 3.8 or later. With --check, writes nothing and
+exits with 0 if the files are up to date.
 
-A meaning is who does what to which object, and whether they ever do it. Each
-person, action and object has two names, and a sentence is in the singular, the
-plural or the passive. A pair with label 1 has two sentences with the same
-meaning. In a pair with label 0, one part of the meaning differs, or two, or all.
-A single sentence does not reveal the label, and train.csv contains no pair from
-validation.csv, in either order.
+A meaning consists of a person, an action, an object, and whether the person
+ever does the action. Each person, action and object has two names, and a
+sentence is in the singular, the plural or the passive. A pair with label 1 has
+two sentences with the same meaning. In a pair with label 0, one, two or all
+parts of the meaning differ. A single sentence does not reveal the label, and
+train.csv contains no pair from validation.csv, in either order.
 """
 
 import argparse
@@ -166,7 +166,7 @@ def make_vocabulary(rows):
 
 
 def make_files():
-    """Returns {file name: text}."""
+    """Returns the content of each file, by name."""
     random = Random(SEED)
     used_pairs = set()
     rows = make_rows(random, VALIDATION_ROWS + TRAIN_ROWS, used_pairs)

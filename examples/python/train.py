@@ -3,7 +3,8 @@
 
     accelerate launch --cpu --num_processes 2 examples/python/train.py
 
-plain_train.py is the same loop for one process. pairs.py has the data and the model.
+plain_train.py contains the same loop for one process. pairs.py contains the
+data and the model.
 """
 
 import torch

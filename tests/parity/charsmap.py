@@ -28,7 +28,8 @@ class DoubleArray:
         self.bases = set()
 
     def base_for(self, labels):
-        """The first free base: the positions of all labels must be free."""
+        """Returns the first base for which the positions of all labels are
+        free."""
         base = 1
         while base in self.bases or any(base ^ label in self.units for label in labels):
             base += 1
@@ -63,7 +64,8 @@ def charsmap(replacements):
 
 
 def replacements():
-    """Compatibility forms in the blocks of the texts, whitespace, and removals."""
+    """Returns replacements for compatibility forms in the blocks of the test
+    texts, for whitespace, and for characters that are removed."""
     table = {}
     blocks = [(0xA0, 0x17F), (0x1F00, 0x1FFF), (0x2000, 0x206F), (0x2100, 0x214F),
               (0x2460, 0x24FF), (0xFB00, 0xFB4F), (0xFF00, 0xFFEF)]

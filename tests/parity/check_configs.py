@@ -3,7 +3,7 @@
 
     check_configs.py <path of the C++ accelerate>
 
-Every file must load without a warning and give the same values.
+Python must load every file without a warning and read the same values.
 """
 
 import os

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the download cache with the one of huggingface_hub.
+"""Compares the download cache with the cache of huggingface_hub.
 
     tests/parity/check_hub.py build/bin/tests/hub_client   (huggingface_hub 2.4.0)
     tests/parity/check_hub.py --write                      golden/hub_cache.json
 
 Both libraries download the same model from tests/support/hub_server.py, and
-each reads the cache of the other. The golden file lists what Python writes.
+each reads the cache of the other. The golden file lists the files that Python
+writes.
 """
 
 import json
@@ -69,7 +70,8 @@ def layout(cache):
 
 
 def shared(entries):
-    """The entries that both libraries write; Python also writes metadata."""
+    """Returns the entries that both libraries write; Python also writes
+    metadata."""
     return {name: entry for name, entry in entries.items()
             if name.split("/")[0] in ("blobs", "refs", "snapshots")}
 

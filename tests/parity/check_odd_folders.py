@@ -6,8 +6,8 @@
 
 Python writes one folder per case and runs it; `parity_models odd` loads the
 same folder and runs the same batch. Both must give the same loss, logits and
-gradients, or both must refuse the case. A case listed in STRICTER is refused by
-C++ only.
+gradients, or both must reject the case. Only C++ rejects the cases in
+STRICTER.
 """
 
 import json
@@ -186,7 +186,7 @@ def main_output(outputs):
 
 
 def run_in_python(folder, auto, inputs, attention):
-    """Returns the results, or the reason why Python refuses the case."""
+    """Returns the results, or the reason why Python rejects the case."""
     try:
         model = auto.from_pretrained(folder, attn_implementation=attention).eval()
         outputs = model(**inputs)
@@ -253,7 +253,7 @@ class Cases:
 
 
 def difference(name, python, folder):
-    """Returns how the results differ; empty if they do not."""
+    """Returns how the results differ; empty if the results are equal."""
     refused = (folder / "error.txt").exists()
     if isinstance(python, str):
         return "" if refused else f"only Python refuses it: {python}"

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden/datasets.json: what Hugging Face Datasets reads from small CSV,
-JSON and text files.
+"""Writes golden/datasets.json: the rows that Hugging Face Datasets reads from
+small CSV, JSON and text files.
 
     tests/parity/make_datasets.py    (Datasets 5.2.0, pandas 3.1.1, pyarrow 26.0.1)
 
 Each case contains the files and either the columns and rows that Python reads,
-or `refused`: a value that Python reads but that has no C++ column type, or that
-Python converts to something else. C++ must refuse such a file and name the
-value. A file is a list of [text, number of repetitions].
+or `refused`: a value that Python reads but that has no C++ column type, or
+that Python converts to something else. C++ must reject such a file with an
+error that contains the value. A file is a list of [text, number of
+repetitions].
 """
 
 import json

@@ -22,7 +22,8 @@ SIZE = 1 << 20
 
 
 def letters():
-    """Pseudo-random letters; golden_long_test.cpp makes the same ones."""
+    """Returns pseudo-random letters; golden_long_test.cpp generates the same
+    letters."""
     text, state = [], 1
     for _ in range(SIZE):
         state = (state * 1103515245 + 12345) % 2**31

@@ -74,7 +74,8 @@ ROPE = {
 
 
 def one_layer(sizes):
-    """The same sizes with one layer instead of two: half as many bytes in git."""
+    """Returns the config with one layer instead of two, so that git stores
+    half as many bytes."""
     depth = {"num_hidden_layers", "n_layers", "n_layer"} & sizes.keys()
     return {**sizes, depth.pop(): 1}
 
@@ -174,7 +175,8 @@ def batch(name, head, config, options):
 
 
 def loss_of(outputs):
-    """The loss; for a model without a head, a sum that depends on all outputs."""
+    """Returns the loss. For a model without a head, returns a sum that depends
+    on all outputs."""
     if "loss" in outputs:
         return outputs.loss
     total = outputs.last_hidden_state.square().mean()

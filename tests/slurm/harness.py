@@ -58,7 +58,7 @@ class Result:
 
 
 class Running:
-    """A command in the background, in a process group of its own."""
+    """A command in the background, in its own process group."""
 
     def __init__(self, shell, command):
         self.shell = shell
@@ -138,7 +138,7 @@ class Shell:
         return int(result.output.split(";")[0])
 
     def job(self, number):
-        """The fields of a job, as `scontrol` shows them."""
+        """Returns the fields of a job, as `scontrol` shows them."""
         text = self.run(f"scontrol --oneliner show job {number}").output
         return dict(re.findall(r"(\w+)=(\S*)", text))
 
@@ -161,8 +161,8 @@ class Shell:
     def start_requeued_job(self, number):
         """Starts a requeued job, which Slurm would delay by two minutes.
 
-        A node refuses a job's new credential if it was created in the same
-        second as the old one was revoked, so this waits for a later second.
+        A node rejects the new credential of a job if the old credential was revoked in the same
+        second, so this function waits for the next second.
         """
         def is_running():
             job = self.job(number)

@@ -4,9 +4,9 @@
 
     tests/slurm/run.py <build folder> [--only REGEX]
 
-Needs root and Debian's slurm-wlm; `make test-slurm` installs it. Everything
-runs in network, mount and PID namespaces that end with this script: nothing
-listens outside them. Prints one line and the seconds per case.
+Needs root and Debian's slurm-wlm; `make test-slurm` installs it. Everything runs in network, mount
+and PID namespaces that end with this script, so nothing listens outside these namespaces. Prints
+one line and the seconds per case.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from harness import CASES, Failed, Shell
 
 
 def run_case(function, cluster, build):
-    """Returns what went wrong, or None."""
+    """Returns a description of the failure, or None."""
     shell = Shell(cluster, build, function.__name__, function.seconds)
     try:
         function(shell)

@@ -11,7 +11,7 @@ COMPILER = next(filter(None, map(
 
 
 class CheckHeaderBudget(TreeTest):
-    """Uses a fake LibTorch of a few empty headers."""
+    """Uses a fake LibTorch that consists of a few empty headers."""
 
     def setUp(self):
         super().setUp()

@@ -54,7 +54,8 @@ class Setup(TreeTest):
                  **environment})
 
     def calls(self, *programs):
-        """The calls of these programs in the last run, one string each."""
+        """Returns the calls of these programs in the last run, one string for
+        each call."""
         lines = (self.machine / "log").read_text().splitlines()
         return [line for line in lines if line.split()[0] in programs]
 

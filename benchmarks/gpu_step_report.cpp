@@ -7,7 +7,7 @@
 namespace {
 
 // Limits: at most this many milliseconds, or at least this many tokens per
-// second. 0: no goal.
+// second. 0 means that there is no goal.
 struct Goals {
   double required = 0.0;
   double stretch = 0.0;

@@ -31,7 +31,8 @@ std::vector<std::string> command_names() {
   return names;
 }
 
-// The values of the first positional argument; empty: any value.
+// Returns the values of the first positional argument; empty if any value is
+// allowed.
 std::vector<std::string> first_choices(const CommandInfo& info) {
   std::vector<std::string> choices = info.first_choices;
   if (info.name == "help") {

@@ -25,8 +25,8 @@ struct StreamEpoch {
   std::int64_t state_start = 0;
   /// The shard rules of the processes whose batches are read.
   std::vector<ShardRules> rules;
-  /// Number of steps that a background thread reads ahead. 0: `next` reads in
-  /// the calling thread.
+  /// Number of steps that a background thread reads ahead. If 0, `next` reads
+  /// in the calling thread.
   std::int64_t prefetch_steps = 0;
   bool pin_memory = false;
   /// How long the loop waits for the background thread before it prints a

@@ -46,7 +46,8 @@ class CsvReader {
   std::size_t record_offset() const { return record_; }
   /// Continues at `offset`, which must be the start of a record.
   void seek(std::size_t offset);
-  /// Returns the text of the cell that begins at `offset`, and continues there.
+  /// Moves the reader to `offset` and returns the text of the cell that begins
+  /// there.
   std::string text_at(std::size_t offset);
 
   /// Throws `FormatError` with the line and column of `offset` in the text.

@@ -346,7 +346,7 @@ void RowFileWriter::open_file() {
       ::unlink(path.c_str());
     }
   }
-  constexpr int kAttempts = 100;  // A killed process leaves its file behind.
+  constexpr int kAttempts = 100;  // A killed process may have left its file.
   for (int attempt = 0; name_ && !fd_ && attempt < kAttempts; ++attempt) {
     const std::string path =
         str_cat(name_->string(), ".", ::getpid(), "-", attempt);

@@ -35,7 +35,7 @@ struct CudaFacts {
 /// or a newer version.
 inline constexpr int kMinDriverVersion = 13000;
 
-/// The lowest compute capability that our kernels support: sm_80.
+/// The lowest compute capability that the kernels in this build support: sm_80.
 inline constexpr int kMinComputeCapability = 80;
 
 /// Inspects this machine and this build.

@@ -43,8 +43,8 @@ ACCELERATE_API DeviceBackend* device_backend_of(c10::Device device);
 ACCELERATE_API const FusedBlocks* fused_blocks_of(c10::DeviceType type);
 
 /// Makes `device_backend_of` return `backend` for all devices of this type,
-/// even if one of our libraries supports the type. Null removes the
-/// registration. Used for device types that our libraries do not support, and
+/// even if a library of this project supports the type. Null removes the
+/// registration. Used for device types that these libraries do not support, and
 /// for fake devices in tests. Must not be called while tensors on a device of
 /// this type are in use.
 ACCELERATE_API void register_device_backend(

@@ -12,8 +12,9 @@
 
 namespace accelerate {
 
-/// Converts LibTorch's out-of-memory error to ours, which states the device,
-/// the requested memory, the free memory and the peak memory use.
+/// Converts LibTorch's out-of-memory error to `OutOfMemoryError`, whose message
+/// contains the device, the requested memory, the free memory and the peak
+/// memory use.
 ACCELERATE_API OutOfMemoryError
 out_of_memory(const c10::Error& error, c10::Device device);
 

@@ -154,7 +154,7 @@ class ACCELERATE_API StepRecorder {
   /// Returns whether the policy allows captures. If not, reports the reason
   /// that the policy contains.
   bool is_enabled();
-  /// Makes `why_not` return `reason`, which says why calls run eagerly. Also
+  /// Makes `why_not` return `reason`, the reason why calls run eagerly. Also
   /// prints the reason as a note, but only if no reason has been printed
   /// before.
   void decline(const std::string& reason) { report_once(reason, "note"); }

@@ -267,8 +267,8 @@ void exec_interpreter(const InterpreterSetup& setup) {
   for (const auto& [name, value] : variables) {
     environment.push_back(str_cat(name, "=", value));
   }
-  // clang-repl calls our library when it reads its first line; the content of
-  // the line does not matter.
+  // clang-repl calls the interpreter library when it reads its first line. The
+  // content of the line does not matter.
   const int input = ::memfd_create("line", MFD_CLOEXEC);
   static_cast<void>(!::write(input, "0\n", 2));
   ::lseek(input, 0, SEEK_SET);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts an interpreter: clang-repl 19 with our library and the precompiled
+// Starts an interpreter: clang-repl 19 with this library and the precompiled
 // header.
 #pragma once
 

@@ -361,8 +361,8 @@ class Output::Impl {
       return false;
     }
     handle_bytes({buffer, static_cast<std::size_t>(got)}, stream);
-    // If our output has no reader, close the pipe, so that the worker gets
-    // SIGPIPE as it would without the launcher.
+    // If the launcher's output has no reader, closes the pipe, so that the
+    // worker gets SIGPIPE, as it would without the launcher.
     return !screen(stream.is_err).is_broken();
   }
 

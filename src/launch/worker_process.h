@@ -20,8 +20,9 @@ struct WorkerCommand {
   std::int64_t local_rank = 0;
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;  ///< The whole environment.
-  std::vector<int> cpus;   ///< The CPUs to run on; empty: the launcher's CPUs.
-  std::string error_file;  ///< The worker writes its exception to this file.
+  /// The CPUs on which the worker runs. If empty, the launcher's CPUs.
+  std::vector<int> cpus;
+  std::string error_file;     ///< The worker writes its exception to this file.
   std::string progress_file;  ///< The worker writes its step to this file.
   std::string log_pattern;    ///< Matches the worker's log files, for messages.
 };

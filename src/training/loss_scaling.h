@@ -48,10 +48,10 @@ class LossScaling {
   void update_scale();
 
   bool step_was_skipped() const;
-  /// Returns a flag that gives the result of `step_was_skipped` later, so that
-  /// the caller does not have to wait for the device now. Returns null if
-  /// `step_was_skipped` would not wait anyway, and while a CUDA graph is
-  /// captured.
+  /// Returns a flag from which the result of `step_was_skipped` can be read
+  /// later, so that the caller does not have to wait for the device now.
+  /// Returns null if `step_was_skipped` would not wait anyway, and while a CUDA
+  /// graph is captured.
   std::shared_ptr<const SkipFlag> deferred_skip_flag() const;
   GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
 

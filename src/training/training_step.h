@@ -52,8 +52,8 @@ class TrainingStep {
   TrainingStep& operator=(const TrainingStep&) = delete;
 
   /// Starts a micro-step; see `Accumulation::begin_micro_step`. Throws
-  /// `StateError` if the last one has not ended, which would count one
-  /// micro-batch twice.
+  /// `StateError` if the previous micro-step has not ended, because one
+  /// micro-batch would then be counted twice.
   void begin_micro_step(std::optional<double> weight);
   void end_micro_step() { in_micro_step_ = false; }
   /// Computes the gradients of `loss`. Returns whether the gradients of a

@@ -31,7 +31,7 @@ struct ModelInputs {
   at::Tensor start_positions;
   at::Tensor end_positions;
   RequestedOutputs options;
-  /// 0: the layers process the padded batch. Greater than 0: the layers process
+  /// If 0, the layers process the padded batch. Otherwise, the layers process
   /// an unpadded batch with this many rows, one per token. There are at least
   /// as many rows as tokens that `attention_mask` keeps. Only the result for
   /// the first token of each sequence is then used.

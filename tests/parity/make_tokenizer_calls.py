@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/parity/golden/tokenizers/calls.json: results of tokenizer calls
-in Hugging Face Transformers with many options. Also writes the folders that the
-tokenizers are loaded from.
+in Hugging Face Transformers with many options. Also writes the folders from
+which the tokenizers are loaded.
 
     tests/parity/make_tokenizer_calls.py   (after make_tokenizers.py;
                                             transformers 5.22.2)

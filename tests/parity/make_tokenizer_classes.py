@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/parity/golden/tokenizers/classes.json: which tokenizer Hugging
-Face Transformers builds from a folder, by `tokenizer_class`, `model_type` and
-the other settings in the folder's files.
+"""Writes tests/parity/golden/tokenizers/classes.json: the tokenizer that
+Hugging Face Transformers builds from a folder, depending on `tokenizer_class`,
+`model_type` and the other settings in the folder's files.
 
     tests/parity/make_tokenizer_classes.py   (after make_tokenizer_calls.py;
                                               transformers 5.22.2)
 
 A case is a folder: `base` becomes tokenizer.json, with the sections in `edit`
-replaced; `copy` names files that are copied; `write` has the content of the
-other files. `expected` is what Python loads from this folder, or null if Python
-refuses it; its `pipeline` is an index into `pipelines`.
+replaced; `copy` lists files that are copied; `write` contains the other files.
+`expected` is the tokenizer that Python loads from this folder, or null if
+Python rejects the folder; `expected.pipeline` is an index into `pipelines`.
 """
 
 import json
@@ -59,7 +59,8 @@ def template(single, pair, **tokens):
 
 
 def case(name, base=None, copy=(), edit=None, model=None, **write):
-    """`model` is model_type; `config` is the content of tokenizer_config.json."""
+    """Returns a case. `model` is the model type; `config` is the content of
+    tokenizer_config.json."""
     files = {f"{key}.json": value for key, value in write.items()}
     if "config.json" in files:
         files["tokenizer_config.json"] = files.pop("config.json")
@@ -233,7 +234,8 @@ def sentencepiece_cases():
 
 
 def backend_cases():
-    """Other settings, with tokenizer.json used unchanged."""
+    """Returns cases with other settings, in which tokenizer.json is used as it
+    is."""
     yield case("BackendMaxLength", "gpt2", config={"max_len": 12, "pad_token_type_id": 3,
                "pad_token": "<|endoftext|>"})
     yield case("BackendSides", "llama3", edit={
@@ -255,8 +257,8 @@ def backend_cases():
 
 
 def processor_cases():
-    """Post-processors: type ids of overflow rows, and offsets that are trimmed
-    more than once."""
+    """Returns cases for post-processors: type ids of overflow rows, and
+    offsets that are trimmed more than once."""
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
              "use_regex": True}
     prefix = {**level, "add_prefix_space": True}
@@ -305,8 +307,9 @@ def flat(offsets):
 
 
 def sets_sequence_ids(processor):
-    """Whether a ByteLevel processor follows one that inserts tokens. Python
-    then numbers the inserted tokens as texts, so the numbers are not compared."""
+    """Returns whether a ByteLevel processor follows a processor that inserts
+    tokens. Python then treats the inserted tokens as texts when it numbers
+    texts, so the numbers are not compared."""
     parts = (processor or {}).get("processors", [])
     return any(part["type"] == "ByteLevel" and any(
         before["type"] != "ByteLevel" for before in parts[:i])
@@ -327,7 +330,7 @@ def encoded(tokenizer, pair, **options):
 
 
 def shortened(value):
-    """The description without its large parts."""
+    """Returns the description without its large parts."""
     if isinstance(value, list):
         return [shortened(part) for part in value]
     if isinstance(value, dict):

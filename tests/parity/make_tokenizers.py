@@ -5,7 +5,7 @@ Hugging Face `tokenizers` on a corpus of difficult texts.
 
     tests/parity/make_tokenizers.py [name…]     (tokenizers 0.23.3)
 
-Without a name, writes all of them. Each `<name>.json` is a tokenizer.json;
+Without a name, writes all tokenizers. Each `<name>.json` is a tokenizer.json;
 `<name>.golden.json` contains the ids, the offsets, the words and the decoded
 text for every text.
 """
@@ -31,7 +31,7 @@ ROBERTA_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 
 
 def random_texts(count=60):
-    """Texts with unusual combinations of characters."""
+    """Returns texts with unusual combinations of characters."""
     chance = random.Random(7)
     blocks = [(0x20, 0x7E), (0, 0x1F), (0x7F, 0xFF), (0x100, 0x24F),
               (0x300, 0x36F), (0x370, 0x3FF), (0x400, 0x4FF), (0x590, 0x6FF),
@@ -159,7 +159,8 @@ def llama2(new_style):
 
 
 def plain_bpe():
-    """Each character without a token becomes one unknown token."""
+    """BPE in which each character without a token becomes one unknown
+    token."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=False,
                                      end_of_word_suffix="</w>"))
     tokenizer.normalizer = normalizers.Sequence([
@@ -172,7 +173,8 @@ def plain_bpe():
 
 
 def no_unknown_bpe():
-    """Characters without a token are dropped; subwords have a prefix."""
+    """BPE that drops characters without a token, and in which subwords have a
+    prefix."""
     tokenizer = Tokenizer(models.BPE(continuing_subword_prefix="##"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.decoder = decoders.WordPiece(cleanup=False)
@@ -204,7 +206,7 @@ def unigram(byte_fallback=False):
 
 
 def precompiled():
-    """As in XLM-RoBERTa, ALBERT and T5."""
+    """A `Precompiled` normalizer, as in XLM-RoBERTa, ALBERT and T5."""
     tokenizer = unigram()
     tokenizer.normalizer = normalizers.Sequence([
         normalizers.Precompiled(charsmap.charsmap(charsmap.replacements())),
@@ -238,7 +240,7 @@ def splits(behavior, invert, digits):
 
 
 def empty_matches():
-    """Regular expressions that match between characters."""
+    """Uses regular expressions that match between characters."""
     tokenizer = word_level()
     tokenizer.normalizer = normalizers.Sequence([
         normalizers.Replace(Regex(r"(?<=\p{Han})(?=\p{Han})|^"), "_"),

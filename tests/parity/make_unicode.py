@@ -37,7 +37,8 @@ PRE_TOKENIZERS = {
 
 
 def sentences(block):
-    """Each code point between letters, after a digit, and with combining marks."""
+    """Returns texts with each code point between letters, after a digit, and
+    with combining marks."""
     for c in range(block * BLOCK, (block + 1) * BLOCK):
         if not 0xD800 <= c < 0xE000:
             yield f"a{chr(c)}b 1{chr(c)} {chr(c)}\u0301\u0323{chr(c)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The texts that tokenizers are trained on and compared with."""
+"""The texts for training and comparing tokenizers."""
 
 TRAINING = [
     "The quick brown fox jumps over the lazy dog. It's 12,345 o'clock; they'll "

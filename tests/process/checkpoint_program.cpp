@@ -66,8 +66,8 @@ bool is_signalled(const Arguments& arguments, std::int64_t rank, int step) {
   return target == rank && at_step == step;
 }
 
-// The call at which this rank is killed in the save after this step; 0: not
-// killed.
+// Returns the call at which this rank is killed in the save after this step; 0
+// if the rank is not killed.
 int kill_call(const Arguments& arguments, std::int64_t rank, int step) {
   int victim = -1;
   int at_step = 0;

@@ -57,7 +57,7 @@ enum class Outcome {
   error_ignored,     ///< no error, although an essential call failed
   replaced_anyway,   ///< an error, but the checkpoint was replaced
   next_save_failed,  ///< the next save has the wrong result
-  leftovers,         ///< the next save leaves more than checkpoints
+  leftovers,         ///< the next save leaves files other than checkpoints
   too_few_calls,     ///< the save made fewer calls
 };
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs and launchers must do under Slurm.
+"""Tests the behavior of programs and launchers under Slurm.
 
-Each case gets a `Shell`: commands run on node n1, in a folder that all nodes
-share. `$PROGRAM` prints the number of processes and the sum of their ranks;
-`$TRAINS` trains until it is asked to save a checkpoint, and exits with 75.
+Each case gets a `Shell`: commands run on node n1, in a folder that all nodes share. `$PROGRAM`
+prints the number of processes and the sum of their ranks; `$TRAINS` trains until a signal requests
+a checkpoint, and exits with 75.
 """
 
 import re
@@ -21,7 +21,7 @@ ONE_LAUNCHER = (r"error: `srun` started 4 launchers on 2 nodes, but each node ne
 
 
 def check_saved(shell, result):
-    """All four ranks saved at the same step and the checkpoint is complete."""
+    """Checks that all four ranks saved at the same step and that the checkpoint is complete."""
     steps = set(re.findall(r"rank \d exited at step (\d+)", result.output))
     if len(steps) != 1:
         raise Failed(f"the ranks stopped at steps {steps}\n{result.output}")
@@ -418,7 +418,7 @@ def script_of_the_guide():
 
 @case(180)
 def the_script_of_the_guide(shell):
-    """Preempted, requeued with its checkpoint, and run to its end."""
+    """The job is preempted, requeued with its checkpoint, and runs to its end."""
     program = shell.folder / "train"
     program.write_text("#!/bin/sh\nexec $EXAMPLES/complete_nlp_example --num_epochs 2 \"$@\"\n")
     program.chmod(0o755)

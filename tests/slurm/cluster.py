@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small Slurm cluster on this machine, from Debian's slurm-wlm.
 
-`enter_namespaces` moves this process into network, mount and PID namespaces of
-its own, so that nothing listens outside them, and everything ends when this
-process ends. `Cluster` then starts munged, slurmctld and one slurmd per node.
-Every node has its own hostname and /tmp; every node but the first also has its
-own network namespace, unless the nodes share the network of the first one.
+`enter_namespaces` moves this process into its own network, mount and PID namespaces, so that
+nothing listens outside these namespaces, and everything ends when this process ends. `Cluster`
+then starts munged, slurmctld and one slurmd per node. Every node has its own hostname and /tmp.
+Every node except the first also has its own network namespace, unless the nodes share the network
+of the first node.
 """
 
 import os
@@ -23,7 +23,7 @@ STOP_SECONDS = 20
 
 
 def enter_namespaces():
-    """Starts this script again in namespaces of its own; returns inside."""
+    """Starts this script again in its own namespaces. Returns only in the new process."""
     if os.environ.get(INSIDE):
         return
     command = ["unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--kill-child",
@@ -193,7 +193,7 @@ PartitionName=test Nodes={names} Default=YES MaxTime=INFINITE State=UP OverSubsc
         process.stdin.flush()
 
     def stop(self):
-        """Stops the daemons, each by its pid; the namespace ends the rest."""
+        """Stops each daemon by its pid. The end of the namespace stops all other processes."""
         for process in reversed(self.processes.values()):
             process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS

@@ -70,9 +70,9 @@ inline Net trained_on_shards(
 }
 
 /// Trains on 23 rows in batches of 4. If `even` is true, the last batches are
-/// padded. If it is false, some ranks may have one batch fewer and join early
-/// (see `join_uneven_inputs`). Returns the largest difference from training in
-/// one process.
+/// padded. If `even` is false, some ranks may have one batch fewer and join
+/// early (see `join_uneven_inputs`). Returns the largest difference from
+/// training in one process.
 inline double uneven_data(Accelerator& accelerator, Kind kind, bool even) {
   const NumberedRows data{23};
   const int ranks = static_cast<int>(accelerator.num_processes());

@@ -40,7 +40,7 @@ std::string type_name() {
   return result;
 }
 
-// Set by the prelude; describes LibTorch's exceptions and ours.
+// Set by the prelude; describes the exceptions of LibTorch and of this library.
 using Describe = void (*)(std::string*);
 Describe describe_exception = nullptr;
 

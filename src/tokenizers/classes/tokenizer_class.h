@@ -23,7 +23,7 @@ struct TokenParameter {
   enum class Form { text, token, lstrip };
 
   const char* name;
-  const char* text;  // The default; null: no token.
+  const char* text;  // The default; null if there is none.
   Form form = Form::text;
 };
 

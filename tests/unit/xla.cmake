@@ -15,6 +15,13 @@ target_link_libraries(accelerate_test_unit_xla_programs PRIVATE Pjrt::headers)
 target_compile_definitions(accelerate_test_unit_xla_programs PRIVATE
   "XLA_CPU_PLUGIN=\"${Pjrt_CPU_PLUGIN}\"" "PJRT_FIXTURES=\"${_plugins}\"")
 
+accelerate_add_tests(unit/xla_device PCH nn LIBS accelerate_xla_internals SHARDS 1
+  TIMEOUT 300 ENVIRONMENT OMP_NUM_THREADS=1 SOURCES
+  xla/device_test.cpp
+  xla/xla_device.cpp)
+target_compile_definitions(accelerate_test_unit_xla_device PRIVATE
+  "XLA_CPU_PLUGIN=\"${Pjrt_CPU_PLUGIN}\"")
+
 # Libraries that are not a plugin of our version.
 foreach(_fixture IN ITEMS no_entry other_version short_table)
   set(_target pjrt_fixture_${_fixture})

@@ -84,9 +84,9 @@ class Recording {
 
 /// How the device is opened.
 struct DeviceOptions {
-  std::string plugin;             ///< Absolute path of a PJRT plugin.
+  std::string plugin = {};        ///< Absolute path of a PJRT plugin.
   std::int64_t device_count = 1;  ///< For a plugin that can choose.
-  std::string cache;              ///< Folder for programs; none if empty.
+  std::string cache = {};         ///< Folder for programs; none if empty.
   bool strict = false;
 };
 

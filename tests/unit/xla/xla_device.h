@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The XLA device of a test process: one device of the CPU plugin, strict.
+#pragma once
+
+#include <string>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "xla/device/operators.h"
+#include "xla/device/recording.h"
+
+namespace accelerate::xla {
+
+/// Opens the device with as many devices as ACCELERATE_TEST_XLA_DEVICES says.
+Recording& test_device();
+
+inline at::Tensor to_xla(const at::Tensor& tensor) {
+  test_device();
+  return tensor.to(c10::Device(c10::kXLA, 0));
+}
+
+inline at::Tensor to_cpu(const at::Tensor& tensor) {
+  return tensor.to(c10::Device(c10::kCPU));
+}
+
+/// Computes everything recorded so far.
+inline void run_device() {
+  Recording& all = test_device();
+  const auto lock = all.lock();
+  all.run();
+}
+
+/// Runs with fallbacks to the CPU allowed.
+class AllowFallbacks {
+ public:
+  AllowFallbacks() { test_device().set_strict(false); }
+  AllowFallbacks(const AllowFallbacks&) = delete;
+  AllowFallbacks& operator=(const AllowFallbacks&) = delete;
+  ~AllowFallbacks() { test_device().set_strict(true); }
+};
+
+}  // namespace accelerate::xla

@@ -76,19 +76,24 @@ struct UnpaddedBatch {
 
 /// The input of `FusedBlocks::summed_embedding`, which computes
 /// norm(words + positions + types), then dropout. The tables `words`,
-/// `positions` and `types` are fp32 with D columns. The position of a token is
-/// its index in its sequence.
+/// `positions` and `types` are fp32 with D columns.
 struct SummedEmbedding {
   at::Tensor words;
-  at::Tensor positions;  ///< A table with at least T rows.
-  at::Tensor types;
-  at::Tensor weight;    ///< The norm's weight.
-  at::Tensor shift;     ///< The norm's bias.
-  at::Tensor ids;       ///< [B, T] in int64.
+  at::Tensor positions;
+  at::Tensor types;   ///< Undefined: there are no types.
+  at::Tensor weight;  ///< The norm's weight.
+  at::Tensor shift;   ///< The norm's bias.
+  at::Tensor ids;     ///< [B, T] in int64.
+  /// [B, T] in int64. Undefined: the position of a token is its index in its
+  /// sequence; `positions` then has at least T rows.
+  at::Tensor position_ids;
   at::Tensor type_ids;  ///< [B, T] in int64; undefined: all 0.
   /// The row of `words` with this index gets no gradient. If negative, every
   /// row gets a gradient.
   std::int64_t padding_id = -1;
+  /// Like `padding_id`, for the rows of `positions`. Used only with
+  /// `position_ids`.
+  std::int64_t padding_position = -1;
   double eps = 1e-12;
   double dropout = 0.0;
 };
@@ -148,7 +153,7 @@ struct AdamWStep {
 
 /// The version of `FusedBlocks` and of the structs above. It is incremented
 /// whenever one of them changes.
-inline constexpr std::uint32_t kFusedBlocksVersion = 2;
+inline constexpr std::uint32_t kFusedBlocksVersion = 3;
 
 /// The fused operations as function pointers. The headers in cuda/blocks
 /// describe each function.

@@ -201,4 +201,66 @@ at::Tensor Pooler::operator()(const at::Tensor& hidden_BTD) const {
   return apply_linear(*dense_, hidden_BTD.select(1, 0)).tanh();
 }
 
+BertBackbone::BertBackbone(
+    Config config_value, const EncoderConfig& fields, const Options& options)
+    : Backbone(std::move(config_value)), config_(fields), options_(options) {
+  refuse_extra(config.common(), "position_embedding_type", "absolute");
+  refuse_extra(config.common(), "add_cross_attention", false);
+  embeddings_ = register_module(
+      "embeddings",
+      std::make_shared<SummedEmbeddings>(SummedEmbeddings::Options{
+          .width = fields.hidden_size,
+          .words = fields.vocab_size,
+          .positions = fields.max_position_embeddings,
+          .types = fields.type_vocab_size,
+          .padding_id = fields.pad_token_id,
+          .skips_padding = options.skips_padding,
+          .norm_eps = fields.layer_norm_eps,
+          .dropout = fields.hidden_dropout}));
+  encoder_ = register_module("encoder", std::make_shared<Encoder>(fields));
+  if (options.with_pooler) {
+    pooler_ =
+        register_module("pooler", std::make_shared<Pooler>(fields.hidden_size));
+  }
+}
+
+ModelResult BertBackbone::compute(const ModelInputs& inputs) {
+  ModelResult result;
+  auto hidden_BTD = (*embeddings_)(inputs);
+  const auto context =
+      layer_context(inputs, hidden_BTD, config_.is_decoder, result);
+  hidden_BTD =
+      run_encoder(encoder_->blocks(), hidden_BTD, context, inputs, result);
+  if (inputs.options.output_hidden_states) {
+    result.hidden_states.push_back(hidden_BTD);
+  }
+  if (pooler_) {
+    result.pooler_output = (*pooler_)(hidden_BTD);
+  }
+  result.last_hidden_state = hidden_BTD;
+  return result;
+}
+
+std::int64_t BertBackbone::first_position() const {
+  return options_.skips_padding ? config_.pad_token_id.value_or(0) + 1 : 0;
+}
+
+Padding BertBackbone::padding() const {
+  return {
+      config_.max_position_embeddings - first_position(),
+      config_.pad_token_id.value_or(0)};
+}
+
+BatchLimits BertBackbone::limits() const {
+  BatchLimits limits = {
+      .words_VD = embeddings_->words->weight_VD,
+      .positions = config_.max_position_embeddings - first_position(),
+      .first_position = first_position(),
+      .types = config_.type_vocab_size};
+  if (options_.skips_padding) {
+    limits.skipped_id = config_.pad_token_id.value_or(0);
+  }
+  return limits;
+}
+
 }  // namespace transformers

@@ -1,39 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoder that BERT and RoBERTa share.
+// The encoder that BERT and RoBERTa share, and what DistilBERT shares with it.
 //
 // Shapes: B batch, T tokens, D width, I inner width, H heads.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "transformers/activations.h"
 #include "transformers/model_module.h"
+#include "transformers/summed_embeddings.h"
 
 namespace transformers {
 
-/// The fields of `BertConfig` and `RobertaConfig` that the encoder needs.
+/// The fields of `BertConfig` and `RobertaConfig`.
 struct EncoderConfig {
   template <typename Bert>
   explicit EncoderConfig(const Bert& config)
-      : hidden_size(config.hidden_size),
+      : vocab_size(config.vocab_size),
+        hidden_size(config.hidden_size),
         num_hidden_layers(config.num_hidden_layers),
         num_attention_heads(config.num_attention_heads),
         intermediate_size(config.intermediate_size),
+        max_position_embeddings(config.max_position_embeddings),
+        type_vocab_size(config.type_vocab_size),
         hidden_act(config.hidden_act),
         hidden_dropout(config.hidden_dropout_prob),
         attention_dropout(config.attention_probs_dropout_prob),
-        layer_norm_eps(config.layer_norm_eps) {}
+        initializer_range(config.initializer_range),
+        layer_norm_eps(config.layer_norm_eps),
+        pad_token_id(config.pad_token_id),
+        is_decoder(config.is_decoder) {}
 
+  std::int64_t vocab_size;
   std::int64_t hidden_size;
   std::int64_t num_hidden_layers;
   std::int64_t num_attention_heads;
   std::int64_t intermediate_size;
+  std::int64_t max_position_embeddings;
+  std::int64_t type_vocab_size;
   std::string hidden_act;
   double hidden_dropout;
   double attention_dropout;
+  double initializer_range;
   double layer_norm_eps;
+  std::optional<std::int64_t> pad_token_id;
+  bool is_decoder;
 };
 
 /// Returns the options for one call of a fused encoder block. `description` has
@@ -64,6 +78,47 @@ class Pooler : public torch::nn::Module {
 
  private:
   std::shared_ptr<Linear> dense_;
+};
+
+/// The model without a head.
+class BertBackbone : public Backbone {
+ public:
+  struct Options {
+    std::string prefix;
+    bool with_pooler = true;
+    /// See `SummedEmbeddings::Options`.
+    bool skips_padding = false;
+  };
+  template <typename Bert>
+  BertBackbone(const Bert& typed, const Options& options)
+      : BertBackbone(Config(typed), EncoderConfig(typed), options) {}
+
+  ModelResult compute(const ModelInputs& inputs) override;
+  const Embedding& input_embeddings() const override {
+    return *embeddings_->words;
+  }
+  std::int64_t width() const override { return config_.hidden_size; }
+  double initializer_range() const override {
+    return config_.initializer_range;
+  }
+  std::string base_model_prefix() const override { return options_.prefix; }
+  Padding padding() const override;
+  BatchLimits limits() const override;
+  bool can_unpad() const override {
+    return !config_.is_decoder && encoder_->can_unpad();
+  }
+
+ private:
+  BertBackbone(
+      Config config, const EncoderConfig& fields, const Options& options);
+  // If positions skip the padding id, not all of them are available for tokens.
+  std::int64_t first_position() const;
+
+  EncoderConfig config_;
+  Options options_;
+  std::shared_ptr<SummedEmbeddings> embeddings_;
+  std::shared_ptr<Encoder> encoder_;
+  std::shared_ptr<Pooler> pooler_;
 };
 
 }  // namespace transformers

@@ -172,14 +172,14 @@ class Backbone : public ModelModule {
     gradient_checkpointing_ = on;
   }
   void set_eager_attention(bool on) override { eager_ = on; }
+  /// Returns `position_ids` if it is defined, otherwise 0, 1, 2, … as a tensor
+  /// [1, T].
+  static at::Tensor positions(const ModelInputs& inputs);
 
  protected:
   /// Returns `inputs_embeds` if it is defined; otherwise looks up `input_ids`
   /// in the embedding table.
   at::Tensor embed(const ModelInputs& inputs) const;
-  /// Returns `position_ids` if it is defined, otherwise 0, 1, 2, … as a tensor
-  /// [1, T].
-  static at::Tensor positions(const ModelInputs& inputs);
   LayerContext layer_context(
       const ModelInputs& inputs,
       const at::Tensor& hidden_BTD,

@@ -156,7 +156,16 @@ class Embedding : public torch::autograd::Function<Embedding> {
   }
 };
 
-enum Saved { kSum, kMean, kRstd, kWeight, kIds, kTypeIds, kSavedCount };
+enum Saved {
+  kSum,
+  kMean,
+  kRstd,
+  kWeight,
+  kIds,
+  kPositionIds,
+  kTypeIds,
+  kSavedCount
+};
 
 class SummedEmbeddingFunction
     : public torch::autograd::Function<SummedEmbeddingFunction> {
@@ -178,8 +187,8 @@ class SummedEmbeddingFunction
     s[kRstd] = at::empty({rows}, options);
     s[kWeight] = weight.detach();
     s[kIds] = in.ids.contiguous();
-    s[kTypeIds] =
-        in.type_ids.defined() ? in.type_ids.contiguous() : in.type_ids;
+    s[kPositionIds] = contiguous_or_undefined(in.position_ids);
+    s[kTypeIds] = contiguous_or_undefined(in.type_ids);
     const at::Tensor y = at::empty_like(s[kSum]);
     const auto drawn = draw_dropout(in.dropout);
     kernels::summed_embedding(
@@ -187,12 +196,14 @@ class SummedEmbeddingFunction
          .tokens = in.ids.size(1),
          .width = width,
          .ids = s[kIds].data_ptr<std::int64_t>(),
-         .types = types_of(s[kTypeIds]),
+         .position_ids = ids_of(s[kPositionIds]),
+         .types = ids_of(s[kTypeIds]),
          .words = words.data_ptr<float>(),
          .positions = positions.data_ptr<float>(),
-         .type_table = types.data_ptr<float>(),
+         .type_table = types.defined() ? types.data_ptr<float>() : nullptr,
          .word_rows = words.size(0),
-         .type_rows = types.size(0),
+         .position_rows = positions.size(0),
+         .type_rows = types.defined() ? types.size(0) : 0,
          .weight = weight.data_ptr<float>(),
          .shift = shift.data_ptr<float>(),
          .eps = static_cast<float>(in.eps),
@@ -206,9 +217,10 @@ class SummedEmbeddingFunction
     save_dropout(*context, "dropout", drawn);
     context->saved_data["tokens"] = in.ids.size(1);
     context->saved_data["padding_id"] = in.padding_id;
+    context->saved_data["padding_position"] = in.padding_position;
     context->saved_data["word_rows"] = words.size(0);
     context->saved_data["position_rows"] = positions.size(0);
-    context->saved_data["type_rows"] = types.size(0);
+    context->saved_data["type_rows"] = types.defined() ? types.size(0) : 0;
     return y.view({in.ids.size(0), in.ids.size(1), width});
   }
 
@@ -222,17 +234,28 @@ class SummedEmbeddingFunction
     SideStream side_stream(true);
     OverlappedTableGradient d_words(
         s[kIds], number("word_rows"), width, number("padding_id"));
+    std::optional<OverlappedTableGradient> d_positions;
+    if (s[kPositionIds].defined()) {
+      d_positions.emplace(
+          s[kPositionIds],
+          number("position_rows"),
+          width,
+          number("padding_position"));
+    }
     const at::Tensor dy = as_rows(d[0]);
     const auto g = norm_gradients(
         drawn.rate > 0.0F ? residual_dropout(dy, {}, {}, drawn) : dy,
         {},
         {s[kSum], s[kMean], s[kRstd], s[kWeight], {}, false},
         side_stream);
-    const auto floats = s[kMean].options();
+    // Without types, all tokens have type 0 here.
     const std::int64_t tokens = number("tokens");
-    const auto d_positions =
-        at::empty({number("position_rows"), width}, floats);
-    const auto d_types = at::empty({number("type_rows"), width}, floats);
+    const bool has_types = number("type_rows") > 0;
+    const auto floats = s[kMean].options();
+    const auto by_index = at::empty(
+        {d_positions ? tokens : number("position_rows"), width}, floats);
+    const auto d_types =
+        at::empty({has_types ? number("type_rows") : 1, width}, floats);
     const auto workspace =
         at::empty({tokens * d_types.size(0) * width}, floats);
     kernels::position_type_gradients(
@@ -240,9 +263,9 @@ class SummedEmbeddingFunction
          .tokens = tokens,
          .width = width,
          .d_sum = g.d_sum.data_ptr(),
-         .types = types_of(s[kTypeIds]),
-         .d_positions = d_positions.data_ptr<float>(),
-         .position_rows = d_positions.size(0),
+         .types = ids_of(s[kTypeIds]),
+         .d_positions = by_index.data_ptr<float>(),
+         .position_rows = by_index.size(0),
          .d_types = d_types.data_ptr<float>(),
          .type_rows = d_types.size(0),
          .workspace = workspace.data_ptr<float>()},
@@ -251,15 +274,18 @@ class SummedEmbeddingFunction
     return {
         at::Tensor(),
         d_words.add(g.d_sum),
-        d_positions,
-        d_types,
+        d_positions ? d_positions->add(g.d_sum) : by_index,
+        has_types ? d_types : at::Tensor(),
         g.d_weight,
         g.d_shift};
   }
 
  private:
-  static const std::int64_t* types_of(const at::Tensor& type_ids) {
-    return type_ids.defined() ? type_ids.data_ptr<std::int64_t>() : nullptr;
+  static at::Tensor contiguous_or_undefined(const at::Tensor& ids) {
+    return ids.defined() ? ids.contiguous() : ids;
+  }
+  static const std::int64_t* ids_of(const at::Tensor& ids) {
+    return ids.defined() ? ids.data_ptr<std::int64_t>() : nullptr;
   }
 };
 
@@ -276,10 +302,13 @@ at::Tensor summed_embedding(const SummedEmbedding& in) {
   const std::int64_t width = in.words.size(1);
   const bool fits =
       width % 8 == 0 && width <= kMaxWidth && is_table(in.words, width) &&
-      is_table(in.positions, width) && is_table(in.types, width) &&
-      is_table(in.weight, width) && is_table(in.shift, width) &&
-      in.types.size(0) <= kernels::PositionTypeGradients::kMaxTypes &&
-      in.ids.dim() == 2 && in.ids.size(1) <= in.positions.size(0) &&
+      is_table(in.positions, width) && is_table(in.weight, width) &&
+      is_table(in.shift, width) && in.ids.dim() == 2 &&
+      (!in.types.defined() ||
+       (is_table(in.types, width) &&
+        in.types.size(0) <= kernels::PositionTypeGradients::kMaxTypes)) &&
+      (in.position_ids.defined() ? in.position_ids.sizes() == in.ids.sizes()
+                                 : in.ids.size(1) <= in.positions.size(0)) &&
       (!in.type_ids.defined() || in.type_ids.sizes() == in.ids.sizes());
   return fits ? SummedEmbeddingFunction::apply(
                     in, in.words, in.positions, in.types, in.weight, in.shift)

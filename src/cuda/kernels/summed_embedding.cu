@@ -70,8 +70,12 @@ __global__ void __launch_bounds__(Shape::kBlock)
       w.types != nullptr ? checked(w.types[row], w.type_rows) : 0;
   const float* const word =
       w.words + checked(w.ids[row], w.word_rows) * w.width;
-  const float* const position = w.positions + row % w.tokens * w.width;
-  const float* const type_row = w.type_table + type * w.width;
+  const std::int64_t position_id =
+      w.position_ids != nullptr ? checked(w.position_ids[row], w.position_rows)
+                                : row % w.tokens;
+  const float* const position = w.positions + position_id * w.width;
+  const float* const type_row =
+      w.type_table != nullptr ? w.type_table + type * w.width : nullptr;
   auto* const sums = static_cast<__nv_bfloat16*>(w.sum) + row * w.width;
   Floats8 x[Shape::kVectors];
 #pragma unroll
@@ -80,7 +84,9 @@ __global__ void __launch_bounds__(Shape::kBlock)
     if (column < w.width) {
       x[v] = load8(word + column);
       add(x[v], load8(position + column));
-      add(x[v], load8(type_row + column));
+      if (type_row != nullptr) {
+        add(x[v], load8(type_row + column));
+      }
       store8(sums + column, x[v]);
     }
   }

@@ -4,8 +4,9 @@
 //     sum = words[id] + positions[position] + types[type]
 //     y   = dropout(norm(sum) * weight + shift)
 //
-// The position of a token is its index in its sequence. Tables are fp32. The
-// sum is computed in fp32 and stored in bf16.
+// Without position ids, the position of a token is its index in its sequence.
+// Without a type table, the sum has two terms. Tables are fp32. The sum is
+// computed in fp32 and stored in bf16.
 #pragma once
 
 #include "cuda/kernels/types.h"
@@ -13,15 +14,18 @@
 namespace accelerate::cuda::kernels {
 
 struct SummedEmbedding {
-  std::int64_t rows = 0;                ///< N, a multiple of `tokens`.
-  std::int64_t tokens = 0;              ///< Tokens in each sequence.
-  std::int64_t width = 0;               ///< D, a multiple of 8, at most 8192.
-  const std::int64_t* ids = nullptr;    ///< [N]
-  const std::int64_t* types = nullptr;  ///< [N]; null: all 0.
-  const float* words = nullptr;         ///< [word_rows, D]
-  const float* positions = nullptr;     ///< [at least `tokens`, D]
-  const float* type_table = nullptr;    ///< [type_rows, D]
+  std::int64_t rows = 0;              ///< N, a multiple of `tokens`.
+  std::int64_t tokens = 0;            ///< Tokens in each sequence.
+  std::int64_t width = 0;             ///< D, a multiple of 8, at most 8192.
+  const std::int64_t* ids = nullptr;  ///< [N]
+  const std::int64_t* position_ids = nullptr;  ///< [N] or null
+  const std::int64_t* types = nullptr;         ///< [N]; null: all 0.
+  const float* words = nullptr;                ///< [word_rows, D]
+  /// [position_rows, D]; at least `tokens` rows without position ids.
+  const float* positions = nullptr;
+  const float* type_table = nullptr;  ///< [type_rows, D] or null
   std::int64_t word_rows = 0;
+  std::int64_t position_rows = 0;
   std::int64_t type_rows = 0;
   const float* weight = nullptr;  ///< [D]
   const float* shift = nullptr;   ///< [D]
@@ -34,7 +38,7 @@ struct SummedEmbedding {
 };
 
 /// Computes `sum`, `y`, `mean` and `rstd`. Matrices must be aligned to 16
-/// bytes. An id or a type that is not in its table makes the kernel trap, as in
+/// bytes. An id that is not in its table makes the kernel trap, as in
 /// LibTorch's lookups.
 void summed_embedding(const SummedEmbedding& work, cudaStream_t stream);
 

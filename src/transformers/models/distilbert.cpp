@@ -17,55 +17,6 @@ namespace {
 
 constexpr double kEps = 1e-12;
 
-// Returns the position embeddings: the sine of the position in even channels,
-// the cosine in odd channels.
-at::Tensor sinusoids_VD(std::int64_t rows, std::int64_t width) {
-  const auto channel_D =
-      at::arange(width, at::kDouble).div(2, "floor").mul(2.0 / double(width));
-  const auto angles_VD =
-      at::arange(rows, at::kDouble).unsqueeze(1) / at::pow(10000.0, channel_D);
-  const auto is_even_D = at::arange(width).remainder(2).eq(0);
-  return at::where(is_even_D, angles_VD.sin(), angles_VD.cos());
-}
-
-class DistilBertEmbeddings : public Layer {
- public:
-  explicit DistilBertEmbeddings(const DistilBertConfig& config)
-      : dropout_(config.dropout), sinusoidal_(config.sinusoidal_pos_embds) {
-    words = register_module(
-        "word_embeddings",
-        std::make_shared<Embedding>(
-            config.vocab_size, config.dim, config.pad_token_id));
-    positions_ = register_module(
-        "position_embeddings",
-        std::make_shared<Embedding>(
-            config.max_position_embeddings, config.dim));
-    norm_ = register_module(
-        "LayerNorm", std::make_shared<LayerNorm>(config.dim, kEps));
-  }
-
-  void initialize(const Initializer& init) override {
-    if (sinusoidal_) {
-      const at::Tensor& weight_VD = positions_->weight_VD;
-      init.copy(weight_VD, sinusoids_VD(weight_VD.size(0), weight_VD.size(1)));
-    }
-  }
-
-  at::Tensor operator()(
-      const at::Tensor& words_BTD, const at::Tensor& position_ids_BT) const {
-    return dropout(
-        (*norm_)(words_BTD + (*positions_)(position_ids_BT)), dropout_, *this);
-  }
-
-  std::shared_ptr<Embedding> words;
-
- private:
-  double dropout_;
-  bool sinusoidal_;
-  std::shared_ptr<Embedding> positions_;
-  std::shared_ptr<LayerNorm> norm_;
-};
-
 class DistilBertAttention : public torch::nn::Module {
  public:
   explicit DistilBertAttention(const DistilBertConfig& config)
@@ -210,14 +161,22 @@ class DistilBertModel : public Backbone {
   explicit DistilBertModel(const DistilBertConfig& typed)
       : Backbone(typed), config_(typed) {
     embeddings_ = register_module(
-        "embeddings", std::make_shared<DistilBertEmbeddings>(typed));
+        "embeddings",
+        std::make_shared<SummedEmbeddings>(SummedEmbeddings::Options{
+            .width = typed.dim,
+            .words = typed.vocab_size,
+            .positions = typed.max_position_embeddings,
+            .padding_id = typed.pad_token_id,
+            .sinusoidal = typed.sinusoidal_pos_embds,
+            .norm_eps = kEps,
+            .dropout = typed.dropout}));
     transformer_ = register_module(
         "transformer", std::make_shared<DistilBertTransformer>(typed));
   }
 
   ModelResult compute(const ModelInputs& inputs) override {
     ModelResult result;
-    auto hidden_BTD = (*embeddings_)(embed(inputs), positions(inputs));
+    auto hidden_BTD = (*embeddings_)(inputs);
     const auto context =
         layer_context(inputs, hidden_BTD, /*is_causal=*/false, result);
     hidden_BTD = run_encoder(
@@ -249,7 +208,7 @@ class DistilBertModel : public Backbone {
 
  private:
   DistilBertConfig config_;
-  std::shared_ptr<DistilBertEmbeddings> embeddings_;
+  std::shared_ptr<SummedEmbeddings> embeddings_;
   std::shared_ptr<DistilBertTransformer> transformer_;
 };
 

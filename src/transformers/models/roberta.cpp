@@ -11,125 +11,14 @@
 namespace transformers {
 namespace {
 
-class RobertaEmbeddings : public Layer {
- public:
-  explicit RobertaEmbeddings(const RobertaConfig& config)
-      : dropout_(config.hidden_dropout_prob) {
-    const auto width = config.hidden_size;
-    words = register_module(
-        "word_embeddings",
-        std::make_shared<Embedding>(
-            config.vocab_size, width, config.pad_token_id));
-    types_ = register_module(
-        "token_type_embeddings",
-        std::make_shared<Embedding>(config.type_vocab_size, width));
-    norm_ = register_module(
-        "LayerNorm", std::make_shared<LayerNorm>(width, config.layer_norm_eps));
-    positions_ = register_module(
-        "position_embeddings",
-        std::make_shared<Embedding>(
-            config.max_position_embeddings, width, config.pad_token_id));
-  }
-
-  at::Tensor operator()(
-      const at::Tensor& words_BTD,
-      const at::Tensor& token_type_ids_BT,
-      const at::Tensor& position_ids_BT) const {
-    const auto types_BTD = token_type_ids_BT.defined()
-                               ? (*types_)(token_type_ids_BT)
-                               : types_->weight_VD.select(0, 0);
-    const auto sum_BTD = words_BTD + types_BTD + (*positions_)(position_ids_BT);
-    return dropout((*norm_)(sum_BTD), dropout_, *this);
-  }
-
-  std::shared_ptr<Embedding> words;
-
- private:
-  double dropout_;
-  std::shared_ptr<Embedding> types_, positions_;
-  std::shared_ptr<LayerNorm> norm_;
-};
-
-class RobertaModel : public Backbone {
+class RobertaModel : public BertBackbone {
  public:
   explicit RobertaModel(const RobertaConfig& typed, bool with_pooler = true)
-      : Backbone(typed), config_(typed) {
-    refuse_extra(typed.common, "position_embedding_type", "absolute");
-    refuse_extra(typed.common, "add_cross_attention", false);
-    embeddings_ = register_module(
-        "embeddings", std::make_shared<RobertaEmbeddings>(typed));
-    encoder_ = register_module(
-        "encoder", std::make_shared<Encoder>(EncoderConfig(typed)));
-    if (with_pooler) {
-      pooler_ = register_module(
-          "pooler", std::make_shared<Pooler>(typed.hidden_size));
-    }
-  }
-
-  ModelResult compute(const ModelInputs& inputs) override {
-    ModelResult result;
-    auto hidden_BTD = (*embeddings_)(
-        embed(inputs), inputs.token_type_ids, position_ids_BT(inputs));
-    const auto context =
-        layer_context(inputs, hidden_BTD, config_.is_decoder, result);
-    hidden_BTD =
-        run_encoder(encoder_->blocks(), hidden_BTD, context, inputs, result);
-    if (inputs.options.output_hidden_states) {
-      result.hidden_states.push_back(hidden_BTD);
-    }
-    if (pooler_) {
-      result.pooler_output = (*pooler_)(hidden_BTD);
-    }
-    result.last_hidden_state = hidden_BTD;
-    return result;
-  }
-
-  const Embedding& input_embeddings() const override {
-    return *embeddings_->words;
-  }
-  std::int64_t width() const override { return config_.hidden_size; }
-  double initializer_range() const override {
-    return config_.initializer_range;
-  }
-  std::string base_model_prefix() const override { return "roberta"; }
-  // Positions start after the padding id, so not all position embeddings are
-  // available for tokens.
-  Padding padding() const override {
-    const auto id = config_.pad_token_id.value_or(0);
-    return {config_.max_position_embeddings - id - 1, id};
-  }
-  BatchLimits limits() const override {
-    const auto padding = config_.pad_token_id.value_or(0);
-    return {
-        .words_VD = embeddings_->words->weight_VD,
-        .positions = config_.max_position_embeddings - padding - 1,
-        .first_position = padding + 1,
-        .skipped_id = padding,
-        .types = config_.type_vocab_size};
-  }
-  bool can_unpad() const override {
-    return !config_.is_decoder && encoder_->can_unpad();
-  }
-
- private:
-  // The positions of real tokens start at the padding id plus one. Padding has
-  // the padding id as its position.
-  at::Tensor position_ids_BT(const ModelInputs& inputs) const {
-    if (inputs.position_ids.defined()) {
-      return inputs.position_ids;
-    }
-    const std::int64_t padding = config_.pad_token_id.value_or(0);
-    if (!inputs.input_ids.defined()) {
-      return positions(inputs) + (padding + 1);
-    }
-    const auto real_BT = inputs.input_ids.ne(padding).to(at::kLong);
-    return real_BT.cumsum(1) * real_BT + padding;
-  }
-
-  RobertaConfig config_;
-  std::shared_ptr<RobertaEmbeddings> embeddings_;
-  std::shared_ptr<Encoder> encoder_;
-  std::shared_ptr<Pooler> pooler_;
+      : BertBackbone(
+            typed,
+            {.prefix = "roberta",
+             .with_pooler = with_pooler,
+             .skips_padding = true}) {}
 };
 
 std::shared_ptr<RobertaModel> without_pooler(const RobertaConfig& config) {

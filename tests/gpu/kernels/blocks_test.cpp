@@ -271,6 +271,8 @@ TEST(Embedding, HasTheSameGradientAsLibTorch) {
 struct EmbeddingCase {
   at::Tensor ids, types;
   double dropout = 0.0;
+  at::Tensor position_ids = {};
+  bool has_types = true;
 
   // All parameters except the words, which are passed as x.
   Tensors parameters() const {
@@ -283,26 +285,33 @@ struct EmbeddingCase {
   at::Tensor plain(const at::Tensor& words, const Tensors& p) const {
     const auto type_rows =
         types.defined() ? at::embedding(p[1], types) : p[1].select(0, 0);
+    const auto position_rows = position_ids.defined()
+                                   ? at::embedding(p[0], position_ids, 1)
+                                   : p[0].slice(0, 0, ids.size(1));
+    // A type without a table contributes nothing, but has a gradient.
     return at::layer_norm(
-        at::embedding(words, ids, 3) + p[0].slice(0, 0, ids.size(1)) +
-            type_rows,
+        at::embedding(words, ids, 3) + position_rows +
+            (has_types ? type_rows : type_rows * 0),
         {96},
         p[2],
         p[3],
         1e-5);
   }
   at::Tensor fused(const at::Tensor& words, const Tensors& p) const {
-    return summed_embedding(
+    const at::Tensor y = summed_embedding(
         {.words = words,
          .positions = p[0],
-         .types = p[1],
+         .types = has_types ? p[1] : at::Tensor(),
          .weight = p[2],
          .shift = p[3],
          .ids = ids,
+         .position_ids = position_ids,
          .type_ids = types,
          .padding_id = 3,
+         .padding_position = 1,
          .eps = 1e-5,
          .dropout = dropout});
+    return has_types || !y.defined() ? y : y + p[1].sum() * 0;
   }
 };
 
@@ -327,6 +336,27 @@ TEST(SummedEmbedding, IsAsExactAsPlainOps) {
   compare_embedding_case(
       {draw_ids(40, {4, 24}).slice(1, 0, 24, 2),
        draw_ids(2, {4, 24}).slice(1, 0, 24, 2)});
+}
+
+TEST(SummedEmbedding, LooksUpPositionIds) {
+  compare_embedding_case(
+      {.ids = draw_ids(40, {5, 11}),
+       .types = draw_ids(2, {5, 11}),
+       .position_ids = draw_ids(12, {5, 11})});
+  compare_embedding_case(
+      {.ids = draw_ids(40, {3, 20}),  // More tokens than positions.
+       .types = {},
+       .position_ids = draw_ids(12, {1, 20}).expand({3, 20})});
+}
+
+TEST(SummedEmbedding, NeedsNoTypes) {
+  compare_embedding_case(
+      {.ids = draw_ids(40, {5, 11}), .types = {}, .has_types = false});
+  compare_embedding_case(
+      {.ids = draw_ids(40, {5, 11}),
+       .types = {},
+       .position_ids = draw_ids(12, {5, 11}),
+       .has_types = false});
 }
 
 TEST(SummedEmbedding, UsesTheSameDropoutMaskInForwardAndBackward) {

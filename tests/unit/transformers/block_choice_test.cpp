@@ -104,8 +104,9 @@ class BlockChoiceTest : public testing::Test {
     return calls["encoder"] + calls["decoder"] - before;
   }
 
- private:
   FusedBlocks blocks_ = counting_blocks();
+
+ private:
   accelerate::FakeDevice gpu_{c10::kCPU};
 };
 
@@ -171,6 +172,84 @@ TEST_F(BlockChoiceTest, IsTheReferencePathForShortRowsAndOtherTypes) {
   const int embeddings = calls["embedding"];
   EXPECT_EQ(blocks_used_by(model), 0);
   EXPECT_EQ(calls["embedding"], embeddings);
+}
+
+// What the fused function computes, in plain operations.
+at::Tensor plain_sum(const accelerate::SummedEmbedding& in) {
+  ++calls["summed"];
+  at::Tensor sum = at::embedding(in.words, in.ids, in.padding_id);
+  sum = sum +
+        (in.position_ids.defined()
+             ? at::embedding(in.positions, in.position_ids, in.padding_position)
+             : in.positions.slice(0, 0, in.ids.size(1)));
+  if (in.types.defined()) {
+    sum = sum + (in.type_ids.defined() ? at::embedding(in.types, in.type_ids)
+                                       : in.types.select(0, 0));
+  }
+  return at::layer_norm(sum, in.weight.sizes(), in.weight, in.shift, in.eps);
+}
+
+template <typename Model>
+void expect_fused_embeddings(const Model& model, const TensorMap& batch) {
+  const auto gradients_with = [&](const AutocastPolicy& policy) {
+    dynamic_cast<AutocastModule&>(*model.module()).set_autocast(policy);
+    model.module()->eval();
+    model.module()->zero_grad();
+    const at::Tensor embedded =
+        model(batch, {.output_hidden_states = true}).hidden_states.front();
+    embedded.mul(at::linspace(-1, 1, embedded.numel()).view_as(embedded))
+        .sum()
+        .backward();
+    std::vector<at::Tensor> gradients;
+    for (const auto& item : model.module()->named_parameters()) {
+      if (item.key().find("embeddings.") != std::string::npos) {
+        gradients.push_back(item.value().grad().clone());
+      }
+    }
+    return gradients;
+  };
+  const int before = calls["summed"];
+  const auto fused = gradients_with({c10::kCPU, Precision::bf16});
+  EXPECT_EQ(calls["summed"], before + 1);
+  const auto reference = gradients_with({c10::kCPU, Precision::no});
+  EXPECT_EQ(calls["summed"], before + 1);
+
+  ASSERT_EQ(fused.size(), reference.size());
+  for (std::size_t i = 0; i < fused.size(); ++i) {
+    EXPECT_TRUE(at::allclose(fused[i], reference[i], 1e-4, 1e-5)) << i;
+  }
+}
+
+TEST_F(BlockChoiceTest, EncodersDescribeTheirEmbeddingsToTheFusedFunction) {
+  blocks_.summed_embedding = plain_sum;
+  RobertaConfig roberta;
+  roberta.vocab_size = 50;
+  roberta.hidden_size = 16;
+  roberta.num_hidden_layers = 1;
+  roberta.num_attention_heads = 2;
+  roberta.intermediate_size = 24;
+  roberta.max_position_embeddings = 20;
+  DistilBertConfig distilbert;
+  distilbert.vocab_size = 50;
+  distilbert.dim = 16;
+  distilbert.n_layers = 1;
+  distilbert.n_heads = 2;
+  distilbert.hidden_dim = 24;
+  distilbert.max_position_embeddings = 20;
+  // The second row is padded on the left with RoBERTa's padding id.
+  at::Tensor ids = at::arange(2, 18).view({2, 8});
+  ids.select(0, 1).slice(0, 0, 3).fill_(1);
+  const TensorMap batch = {{"input_ids", ids}};
+
+  const auto bert = AutoModel::from_config(tiny_bert());
+  expect_fused_embeddings(bert, batch);
+  expect_fused_embeddings(AutoModel::from_config(roberta), batch);
+  expect_fused_embeddings(AutoModel::from_config(distilbert), batch);
+  expect_fused_embeddings(
+      bert,
+      {{"input_ids", ids},
+       {"token_type_ids", ids.remainder(2)},
+       {"position_ids", at::arange(8).flip(0).unsqueeze(0)}});
 }
 
 class LogitsOfAFusedLoss : public BlockChoiceTest {

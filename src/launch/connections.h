@@ -72,7 +72,7 @@ class Connections {
   Connections& operator=(const Connections&) = delete;
   ~Connections();
 
-  /// Returns the listening endpoints, with the ports the kernel assigned.
+  /// Returns the listening endpoints, with the ports that the kernel assigned.
   const std::vector<Endpoint>& endpoints() const { return bound_; }
 
   struct Ready {

@@ -10,7 +10,7 @@ namespace accelerate {
 
 enum class MpiFamily {
   open_mpi,
-  mpich,  ///< Also Intel MPI and MVAPICH, which use the same Hydra launcher.
+  mpich,  ///< MPICH, Intel MPI and MVAPICH, which use the Hydra launcher.
 };
 
 /// Detects the MPI family from the output of `mpirun --version`. Throws

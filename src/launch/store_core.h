@@ -29,9 +29,10 @@ struct RankStatus {
   std::string status;       ///< The operation that the rank last reported.
   std::string waiting_for;  ///< The key the rank waits for, if any.
   double waiting_seconds = 0;
-  std::optional<std::int64_t> step;  ///< The step, from the rank's launcher.
-  std::string failure;               ///< The exception the rank reported.
-  double failure_age = 0;            ///< Seconds since `failure` was reported.
+  /// The optimizer step, set by the rank's launcher.
+  std::optional<std::int64_t> step;
+  std::string failure;     ///< The exception the rank reported.
+  double failure_age = 0;  ///< Seconds since `failure` was reported.
 };
 
 /// A request from a machine: the rank and the address of the machine, and the

@@ -34,7 +34,7 @@ class SyncBatchNorms {
   explicit SyncBatchNorms(Strategy& strategy) : strategy_(strategy) {}
 
   /// Synchronizes all batch norms in `model` that are not synchronized yet.
-  /// Every rank must call this with the same model.
+  /// Every rank must call this function with the same model.
   ///
   /// Throws `ArgumentError` if a batch norm has no tensor to mark.
   void convert(torch::nn::Module& model);

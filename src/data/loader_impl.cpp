@@ -43,8 +43,12 @@ void check_exclusive(
   }
 }
 
-std::int64_t prefetch_factor(const detail::LoaderConfig& config) {
-  return config.prefetch_factor.value_or(2);
+PoolOptions pool_options(const detail::LoaderConfig& config) {
+  return {
+      .threads = config.num_workers,
+      .capacity = config.num_workers * config.prefetch_factor.value_or(2),
+      .warn_after = config.warn_after,
+      .timeout = config.timeout};
 }
 
 void check_config(const detail::LoaderConfig& config, bool is_stream) {
@@ -222,10 +226,8 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
         .state = std::exchange(start_state_, Json()),
         .state_start = state_start_,
         .rules = shares,
-        .prefetch_steps = config.num_workers * prefetch_factor(config),
         .pin_memory = pins,
-        .warn_after = config.warn_after,
-        .timeout = config.timeout});
+        .pool = pool_options(config)});
   }
   if (config.sampler) {
     config.sampler->set_epoch(epoch);
@@ -247,11 +249,8 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
       .start = std::min(start, *units()),
       .key = key,
       .rules = shares,
-      .num_workers = config.num_workers,
-      .prefetch_factor = prefetch_factor(config),
       .pin_memory = pins,
-      .warn_after = config.warn_after,
-      .timeout = config.timeout});
+      .pool = pool_options(config)});
 }
 
 void DataLoaderBase::Impl::synchronize_generators() {

@@ -14,7 +14,7 @@ class MapSteps::Plan {
   explicit Plan(MapEpoch epoch)
       : epoch_(std::move(epoch)),
         progress_(static_cast<std::size_t>(
-            std::max<std::int64_t>(1, epoch_.num_workers))) {
+            std::max<std::int64_t>(1, epoch_.pool.threads))) {
     for (const ShardRules& rules : epoch_.rules) {
       shards_.emplace_back(epoch_.units, rules, epoch_.start);
       size_ = std::max(size_, shards_.back().size());
@@ -87,23 +87,16 @@ class MapSteps::Plan {
 
 MapSteps::MapSteps(MapEpoch epoch)
     : plan_(std::make_shared<Plan>(std::move(epoch))) {
+  PoolOptions options = plan_->epoch().pool;
   // More threads than steps would have nothing to do.
-  const std::int64_t workers =
-      std::min(plan_->epoch().num_workers, plan_->size());
-  if (workers > 0) {
-    pool_.emplace(
-        PoolOptions{
-            .threads = workers,
-            .capacity = workers * plan_->epoch().prefetch_factor,
-            .warn_after = plan_->epoch().warn_after,
-            .timeout = plan_->epoch().timeout,
-            .describe_read =
-                [plan = plan_](std::int64_t worker) {
-                  return plan->describe_read(worker);
-                }},
-        [plan = plan_](std::int64_t k, std::int64_t worker) {
-          return plan->read(k, worker);
-        });
+  options.threads = std::min(options.threads, plan_->size());
+  options.describe_read = [plan = plan_](std::int64_t worker) {
+    return plan->describe_read(worker);
+  };
+  if (options.threads > 0) {
+    pool_.emplace(options, [plan = plan_](std::int64_t k, std::int64_t worker) {
+      return plan->read(k, worker);
+    });
   }
 }
 

@@ -2,7 +2,6 @@
 // Reads the steps of an indexed dataset, whose steps can be read in any order.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,13 +26,9 @@ struct MapEpoch {
   OrderKey key = {};
   /// The shard rules of the processes whose batches are read.
   std::vector<ShardRules> rules = {};
-  std::int64_t num_workers = 0;
-  std::int64_t prefetch_factor = 1;
   bool pin_memory = false;
-  /// How long the loop waits for a worker before it prints a warning.
-  std::chrono::milliseconds warn_after = std::chrono::seconds(30);
-  /// How long the loop waits for a worker before it throws `IoError`.
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// Without threads, `next` reads in the calling thread.
+  PoolOptions pool = {.threads = 0};
 };
 
 class MapSteps : public StepReader {

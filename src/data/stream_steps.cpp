@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/stream_steps.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -44,21 +45,15 @@ class StreamSteps::Reader {
 
 StreamSteps::StreamSteps(StreamEpoch epoch)
     : reader_(std::make_shared<Reader>(std::move(epoch))) {
-  const StreamEpoch& options = reader_->epoch();
-  if (options.prefetch_steps > 0) {
-    pool_.emplace(
-        PoolOptions{
-            .threads = 1,
-            .capacity = options.prefetch_steps,
-            .warn_after = options.warn_after,
-            .timeout = options.timeout,
-            .describe_read =
-                [reader = reader_](std::int64_t) {
-                  return reader->describe_read();
-                }},
-        [reader = reader_](std::int64_t, std::int64_t) {
-          return reader->read();
-        });
+  PoolOptions options = reader_->epoch().pool;
+  options.threads = std::min<std::int64_t>(options.threads, 1);
+  options.describe_read = [reader = reader_](std::int64_t) {
+    return reader->describe_read();
+  };
+  if (options.threads > 0) {
+    pool_.emplace(options, [reader = reader_](std::int64_t, std::int64_t) {
+      return reader->read();
+    });
   }
 }
 

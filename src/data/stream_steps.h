@@ -2,7 +2,6 @@
 // Reads the steps of a stream in order, one step ahead.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,16 +24,10 @@ struct StreamEpoch {
   std::int64_t state_start = 0;
   /// The shard rules of the processes whose batches are read.
   std::vector<ShardRules> rules;
-  /// Number of steps that a background thread reads ahead. If 0, `next` reads
-  /// in the calling thread.
-  std::int64_t prefetch_steps = 0;
   bool pin_memory = false;
-  /// How long the loop waits for the background thread before it prints a
-  /// warning.
-  std::chrono::milliseconds warn_after = std::chrono::seconds(30);
-  /// How long the loop waits for the background thread before it throws
-  /// `IoError`.
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// At most one thread is used. Without threads, `next` reads in the calling
+  /// thread.
+  PoolOptions pool = {.threads = 0};
 };
 
 /// Reads the whole stream, but keeps only the slices of each step that belong

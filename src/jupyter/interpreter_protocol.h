@@ -15,10 +15,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
+#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <unistd.h>
 
@@ -52,6 +53,23 @@ inline bool read_bytes(int fd, char* to, std::size_t count) {
   return true;
 }
 
+/// Appends `count` bytes to `to`, whose memory grows with the bytes that
+/// arrive: the other end may announce more than it sends. Returns false if it
+/// sends less.
+inline bool read_text(int fd, std::size_t count, std::string& to) {
+  constexpr std::size_t kStep = std::size_t{1} << 20;
+  while (count > 0) {
+    const std::size_t done = to.size();
+    const std::size_t step = std::min(count, kStep);
+    to.resize(done + step);
+    if (!read_bytes(fd, to.data() + done, step)) {
+      return false;
+    }
+    count -= step;
+  }
+  return true;
+}
+
 }  // namespace detail
 
 /// Waits for the next packet; returns nothing at the end of the stream or for
@@ -70,11 +88,16 @@ inline std::optional<Packet> read_packet(int fd) {
   if (space == std::string::npos) {
     return std::nullopt;
   }
-  Packet packet;
-  packet.kind = head.substr(0, space);
-  packet.text.resize(std::min<std::size_t>(
-      std::strtoull(head.c_str() + space, nullptr, 10), kMaxTextBytes));
-  if (!detail::read_bytes(fd, packet.text.data(), packet.text.size())) {
+  const char* const digits = head.data() + space + 1;
+  std::size_t length = 0;
+  const auto [end, error] =
+      std::from_chars(digits, head.data() + head.size(), length);
+  if (error != std::errc() || end != head.data() + head.size() ||
+      length > kMaxTextBytes) {
+    return std::nullopt;
+  }
+  Packet packet{head.substr(0, space), ""};
+  if (!detail::read_text(fd, length, packet.text)) {
     return std::nullopt;
   }
   return packet;

@@ -68,6 +68,7 @@ INTERFACES = {
     "launch": {"compile.h", "hardware.h", "machine_rendezvous.h", "model_size.h",
                "mpirun.h", "plan.h", "program.h", "program_output.h", "session.h",
                "slurm.h", "toolchain.h"},
+    "tracking": {"png.h", "registry.h", "run_curves.h", "tracker_set.h"},
     "device": {"cuda_facts.h", "device_backend.h", "device_library.h",
                "differentiable_step.h", "error_line.h", "fused_blocks.h",
                "interception.h", "lazy_tensor.h", "out_of_memory.h", "step_recorder.h", "token_counts.h"},

@@ -9,6 +9,7 @@
 #include "accelerate/error.h"
 #include "accelerate/launchers.h"
 #include "accelerate/local_sgd.h"
+#include "accelerate/log_values.h"
 #include "accelerate/logging.h"
 #include "accelerate/lr_scheduler.h"
 #include "accelerate/memory.h"
@@ -21,3 +22,4 @@
 #include "accelerate/seed.h"
 #include "accelerate/tensor_map.h"
 #include "accelerate/tqdm.h"
+#include "accelerate/tracker.h"

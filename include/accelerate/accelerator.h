@@ -33,11 +33,13 @@
 #include "accelerate/graph.h"
 #include "accelerate/group.h"
 #include "accelerate/json.h"
+#include "accelerate/log_values.h"
 #include "accelerate/memory.h"
 #include "accelerate/partial_state.h"
 #include "accelerate/precision.h"
 #include "accelerate/profiler.h"
 #include "accelerate/saving.h"
+#include "accelerate/tracker.h"
 
 namespace accelerate {
 
@@ -489,6 +491,44 @@ class ACCELERATE_API Accelerator {
   /// includes the updates of the saved run.
   std::int64_t step() const;
 
+  // Trackers -----------------------------------------------------------------
+
+  /// Starts the trackers of `AcceleratorOptions::log_with` and gives them the
+  /// configuration of the run. `init_kwargs` has options for each tracker, by
+  /// its name. Called again, finishes the trackers and starts a new run.
+  ///
+  /// Call it on every process; only the main process starts trackers, except
+  /// those whose `main_process_only` is false. Not collective. Throws
+  /// `IoError` if a tracker cannot write its files.
+  void init_trackers(
+      const std::string& project_name,
+      const Json& config = {},
+      const Json& init_kwargs = {});
+  /// Passes values to all trackers. Returns at once: tensors on a device are
+  /// read when they are ready, and trackers work on threads of their own. Does
+  /// nothing on a process without trackers.
+  ///
+  /// Throws `ArgumentError` for a tensor with more than one element, and
+  /// `StateError` before `init_trackers`.
+  void log(const LogValues& values, const LogOptions& options = {});
+  /// Passes images to all trackers. Each value is a tensor: uint8, or real
+  /// numbers from 0 to 1, with 1, 3 or 4 channels.
+  void log_images(
+      const LogValues& values, const LogImagesOptions& options = {});
+  /// Passes a table to all trackers.
+  void log_table(
+      const std::string& table_name,
+      const std::vector<std::string>& columns,
+      const std::vector<std::vector<Json>>& rows,
+      const LogOptions& options = {});
+  /// Returns a tracker by its name. On a process that does not have the
+  /// tracker, returns one that does nothing. Throws `ArgumentError` for a name
+  /// that is not in `log_with`.
+  std::shared_ptr<GeneralTracker> get_tracker(const std::string& name) const;
+  /// Waits until the trackers have everything, and closes them. `end_training`
+  /// and the destructor do this, too.
+  void finish_trackers();
+
   // Processes; PartialState documents these functions -------------------------
 
   const PartialState& state() const;
@@ -585,8 +625,8 @@ class ACCELERATE_API Accelerator {
   void clear(Objects&... objects) {
     free_memory(objects...);
   }
-  /// Waits for a background save and for all processes, then destroys the
-  /// process group. Collective.
+  /// Waits for a background save, finishes the trackers, waits for all
+  /// processes, and destroys the process group. Collective.
   void end_training();
 
  private:

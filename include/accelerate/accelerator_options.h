@@ -14,6 +14,7 @@
 #include "accelerate/precision.h"
 #include "accelerate/profiler.h"
 #include "accelerate/rng_type.h"
+#include "accelerate/tracker.h"
 
 namespace accelerate {
 
@@ -98,6 +99,10 @@ struct AcceleratorOptions {
   /// The folder for checkpoints; `project_config` has more options.
   std::optional<std::filesystem::path> project_dir = std::nullopt;
   std::optional<ProjectConfiguration> project_config = std::nullopt;
+  /// The trackers that `init_trackers` starts, such as `"tensorboard"`; see
+  /// tracker.h. Trackers that write files need `project_config.logging_dir` or
+  /// `project_dir`.
+  std::vector<LogWith> log_with = {};
   /// The default options for `profile()`.
   ProfileKwargs profile_kwargs = {};
 };

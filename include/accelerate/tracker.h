@@ -11,11 +11,13 @@
 //         {.log_with = {std::make_shared<PrintTracker>()}});
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -143,6 +145,26 @@ class ACCELERATE_API GeneralTracker {
   /// began. What this run logged after `time_us` is obsolete. Called at most
   /// once, before anything is logged.
   virtual void resume(const Json& state, std::int64_t time_us);
+};
+
+/// A tracker for `AcceleratorOptions::log_with`: the name of a tracker of this
+/// library or of a registered class, `all` for all trackers of this library, or
+/// a tracker of your own.
+class LogWith {
+ public:
+  LogWith(const char* name) : name_(name) {}             // NOLINT
+  LogWith(std::string name) : name_(std::move(name)) {}  // NOLINT
+  template <std::derived_from<GeneralTracker> Tracker>
+  LogWith(std::shared_ptr<Tracker> tracker)  // NOLINT
+      : tracker_(std::move(tracker)) {}
+
+  /// Empty if this is a tracker of your own.
+  const std::string& name() const { return name_; }
+  const std::shared_ptr<GeneralTracker>& tracker() const { return tracker_; }
+
+ private:
+  std::string name_;
+  std::shared_ptr<GeneralTracker> tracker_;
 };
 
 /// Makes `make` available to `log_with` under `name`. Throws `ArgumentError` if

@@ -298,6 +298,43 @@ std::unique_ptr<Profiler> Accelerator::profile(
   return std::make_unique<Profiler>(kwargs, process_index());
 }
 
+void Accelerator::init_trackers(
+    const std::string& project_name,
+    const Json& config,
+    const Json& init_kwargs) {
+  impl_->trackers.init(project_name, config, init_kwargs);
+}
+
+void Accelerator::log(const LogValues& values, const LogOptions& options) {
+  impl_->trackers.log(values, options);
+}
+
+void Accelerator::log_images(
+    const LogValues& values, const LogImagesOptions& options) {
+  impl_->trackers.log_images(values, options);
+}
+
+void Accelerator::log_table(
+    const std::string& table_name,
+    const std::vector<std::string>& columns,
+    const std::vector<std::vector<Json>>& rows,
+    const LogOptions& options) {
+  TrackedTable table;
+  table.key = table_name;
+  table.columns = columns;
+  table.rows = rows;
+  impl_->trackers.log_table(std::move(table), options);
+}
+
+std::shared_ptr<GeneralTracker> Accelerator::get_tracker(
+    const std::string& name) const {
+  return impl_->trackers.get(name);
+}
+
+void Accelerator::finish_trackers() {
+  impl_->trackers.finish();
+}
+
 void Accelerator::set_trigger() {
   impl_->triggered = true;
 }
@@ -364,6 +401,7 @@ void Accelerator::forget_prepared() {
 void Accelerator::end_training() {
   wait_for_checkpoint();
   impl_->checkpoints.close_writer();
+  finish_trackers();
   wait_for_everyone();
   impl_->objects.clear_models();
   impl_->state.destroy_process_group();

@@ -23,8 +23,13 @@ Accelerator::Impl::Impl(PartialState state_, const AcceleratorOptions& options_)
           {state, mesh, *strategy, objects, precision},
           {chosen_accumulation(options, Environment::of_this_process()),
            options.ddp_kwargs.broadcast_buffers}),
-      checkpoints({state, mesh, objects, training}, options) {
+      checkpoints({state, mesh, objects, training}, options),
+      trackers(
+          state, options, checkpoints.folders().configuration().logging_dir) {
   choose_tf32(options.allow_tf32);
+  checkpoints.registered().run_documents["trackers"] = {
+      [this] { return trackers.state_dict(); },
+      [this](const Json& saved) { trackers.load_state_dict(saved); }};
 }
 
 Accelerator::Impl::~Impl() {

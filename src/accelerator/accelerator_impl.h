@@ -6,6 +6,7 @@
 
 #include "accelerate/accelerator.h"
 #include "accelerate/recordable_module.h"
+#include "accelerator/run_trackers.h"
 #include "checkpoint/checkpoint_session.h"
 #include "parallel/strategy.h"
 #include "state/mesh.h"
@@ -41,6 +42,7 @@ class Accelerator::Impl {
   MixedPrecision precision;
   TrainingStep training;
   CheckpointSession checkpoints;
+  RunTrackers trackers;
   bool triggered = false;
 
  private:

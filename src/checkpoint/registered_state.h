@@ -32,6 +32,13 @@ struct RandomState {
   std::function<void(const at::Tensor&)> load;
 };
 
+/// Functions that save and load a small part of the run that a checkpoint may
+/// lack. `save` returns null if there is nothing to save. `load` must not fail.
+struct RunDocument {
+  std::function<Json()> save;
+  std::function<void(const Json&)> load;
+};
+
 /// A hook that may change the weights of each model before they are saved or
 /// after they are loaded. `folder` is the folder for hooks in the checkpoint.
 using CheckpointHook = std::function<void(
@@ -57,6 +64,8 @@ class CheckpointHooks {
 struct RegisteredState {
   std::vector<RegisteredObject> objects;
   std::map<std::string, RandomState> random_states;
+  /// By the name of their member of `run.json`.
+  std::map<std::string, RunDocument> run_documents;
   CheckpointHooks save_hooks;
   CheckpointHooks load_hooks;
 };

@@ -115,6 +115,11 @@ class Restorer {
     }
     gradients_->apply();
     run_.training.set_updates(loaded_.step);
+    for (const auto& [name, document] : registered_.run_documents) {
+      if (const Json* const saved = loaded_.documents["run"].find(name)) {
+        document.load(*saved);
+      }
+    }
   }
 
   LoadStateReport report(const fs::path& path) const {

@@ -116,6 +116,11 @@ void RunState::add_documents(CheckpointContents& contents) const {
        {"sync_gradients", run_.training.gradients()->sync_gradients},
        {"models", run_.objects.models().size()},
        {"optimizers", run_.objects.optimizers().size()}});
+  for (const auto& [name, document] : registered_.run_documents) {
+    if (Json saved = document.save(); !saved.is_null()) {
+      contents.documents["run"][name] = std::move(saved);
+    }
+  }
 }
 
 void RunState::add_registered_objects(CheckpointContents& contents) const {

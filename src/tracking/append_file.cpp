@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tracking/append_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -34,37 +35,50 @@ AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
 
 void AppendFile::append(std::string_view entry) {
   buffer_ += entry;
+  entry_ends_.push_back(buffer_.size());
   if (buffer_.size() > kMaxBuffer) {
     flush();
   }
 }
 
+void AppendFile::keep_complete_entries(std::size_t written) {
+  const auto after = std::ranges::upper_bound(entry_ends_, written);
+  const std::size_t kept = after == entry_ends_.begin() ? 0 : *(after - 1);
+  if (::ftruncate(fd_.get(), static_cast<off_t>(size_ + kept)) == 0) {
+    size_ += kept;
+  }  // Otherwise, the next write begins at the old offset.
+}
+
 void AppendFile::flush() {
-  const std::string bytes = std::exchange(buffer_, {});
   std::size_t written = 0;
-  while (written < bytes.size()) {
+  int error = 0;
+  while (written < buffer_.size() && error == 0) {
     const ssize_t count = ::pwrite(
         fd_.get(),
-        bytes.data() + written,
-        bytes.size() - written,
+        buffer_.data() + written,
+        buffer_.size() - written,
         static_cast<off_t>(size_ + written));
-    if (count < 0 && errno == EINTR) {
-      continue;
+    if (count > 0) {
+      written += static_cast<std::size_t>(count);
+    } else if (count == 0 || errno != EINTR) {
+      error = count == 0 ? ENOSPC : errno;
     }
-    if (count <= 0) {
-      const int error = count < 0 ? errno : ENOSPC;
-      if (::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0) {
-        // The next write begins at the same offset.
-      }
-      throw_errno("write", path_, error);
-    }
-    written += static_cast<std::size_t>(count);
   }
-  size_ += bytes.size();
+  if (error == 0) {
+    size_ += written;
+  } else {
+    keep_complete_entries(written);
+  }
+  buffer_.clear();
+  entry_ends_.clear();
+  if (error != 0) {
+    throw_errno("write", path_, error);
+  }
 }
 
 void AppendFile::truncate(std::uint64_t size) {
   buffer_.clear();
+  entry_ends_.clear();
   if (::ftruncate(fd_.get(), static_cast<off_t>(size)) != 0) {
     throw_errno("shorten", path_, errno);
   }

@@ -6,14 +6,15 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/unique_fd.h"
 
 namespace accelerate {
 
 /// Appends entries to a file. What `flush` has written survives the death of
-/// the process. If writing fails, for example on a full disk, the file is cut
-/// back to its last complete entry.
+/// the process. If writing fails, for example on a full disk, the entries that
+/// were written completely stay, and the rest is removed.
 class AppendFile {
  public:
   AppendFile() = default;
@@ -27,16 +28,20 @@ class AppendFile {
 
   /// Adds a complete entry to the buffer. Writes the buffer if it is large.
   void append(std::string_view entry);
-  /// Writes the buffer. Throws `IoError`; the buffered entries are then lost.
+  /// Writes the buffer. Throws `IoError` if some of its entries are lost.
   void flush();
   /// Removes everything from offset `size` on, and the buffer.
   void truncate(std::uint64_t size);
 
  private:
+  /// Undoes a write of `written` bytes that failed, except complete entries.
+  void keep_complete_entries(std::size_t written);
+
   std::filesystem::path path_;
   UniqueFd fd_;
   std::uint64_t size_ = 0;
   std::string buffer_;
+  std::vector<std::size_t> entry_ends_;  // In the buffer.
 };
 
 /// Closes the file after removing everything from offset `size` on; removes

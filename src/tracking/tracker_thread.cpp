@@ -6,6 +6,7 @@
 #include <functional>
 #include <iostream>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,9 @@
 
 namespace accelerate {
 namespace {
+
+// A tracker that fails in a different way each time must not fill the screen.
+constexpr std::size_t kMaxPrintedReasons = 3;
 
 void print_tracker_warning(const std::string& text) {
   std::cerr << str_cat("warning: ", printable_lines(text), "\n") << std::flush;
@@ -43,7 +47,7 @@ struct TrackerThread::Shared {
   std::int64_t failed = 0;
 
   // Of the thread.
-  bool warned_of_error = false;
+  std::set<std::string> printed_reasons;
 
   /// Waits for records. Returns them, or nothing at the end.
   Records take();
@@ -76,7 +80,8 @@ bool TrackerThread::Shared::attempt(const std::function<void()>& call) {
   } catch (...) {
     reason = "an unknown exception";
   }
-  if (!std::exchange(warned_of_error, true)) {
+  if (printed_reasons.size() < kMaxPrintedReasons &&
+      printed_reasons.insert(reason).second) {
     print_tracker_warning(str_cat(
         "tracker `",
         name,
@@ -198,8 +203,7 @@ void TrackerThread::finish() {
       "tracker `",
       shared_->name,
       "` ",
-      in_time ? "lost " : "did not finish in time and lost ",
-      in_time ? "" : "at least ",
+      in_time ? "lost up to " : "did not finish in time and lost at least ",
       lost,
       " of ",
       shared_->added,

@@ -30,8 +30,8 @@ struct TrackerLimits {
 ///
 /// The queue is limited. When it is full, new records are dropped; one warning
 /// says when this began, and `finish` says how many there were. A tracker that
-/// throws also loses records, and is called again for the next one: a disk may
-/// have space again.
+/// throws also loses records; each reason is printed once. The tracker is
+/// called again for the next record: a disk may have space again.
 class TrackerThread {
  public:
   TrackerThread(

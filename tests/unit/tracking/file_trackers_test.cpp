@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <sys/resource.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +16,7 @@
 #include "base/text.h"
 #include "support/message_of.h"
 #include "support/temporary_directory.h"
+#include "tracking/append_file.h"
 #include "tracking/csv_tracker.h"
 #include "tracking/json_lines_tracker.h"
 #include "tracking/run_files.h"
@@ -87,6 +91,42 @@ TEST(RunFiles, MakesFileNamesOfAnyText) {
   const std::string long_name = file_name_of(std::string(5000, 'x'));
   EXPECT_LT(long_name.size(), 200U);
   EXPECT_NE(long_name, file_name_of(std::string(5001, 'x')));
+}
+
+/// While it exists, files of this process cannot grow beyond `bytes`.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limited{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limited);
+    ::signal(SIGXFSZ, SIG_IGN);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(AppendFile, KeepsCompleteEntriesWhenTheDiskIsFull) {
+  const TemporaryDirectory folder;
+  AppendFile file(folder.path() / "log");
+  file.append("first\n");
+  file.append("second\n");
+  file.append("third\n");
+  {
+    const FileSizeLimit limit(16);
+    EXPECT_THAT(
+        message_of<IoError>([&] { file.flush(); }), StartsWith("cannot write"));
+    EXPECT_EQ(folder.read("log"), "first\nsecond\n");
+  }
+
+  file.append("fourth\n");
+  file.flush();
+
+  EXPECT_EQ(folder.read("log"), "first\nsecond\nfourth\n");
 }
 
 TEST(JsonLines, WritesOneObjectPerCall) {

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers on a device that are read later, on another thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "accelerate/tracker.h"
+
+namespace accelerate {
+
+/// Returns the only element of a tensor on the CPU.
+TrackedValue number_in(const at::Tensor& tensor);
+
+/// Begins to copy the tensors, which have one element each and are on devices,
+/// to host memory: one copy and one event per device. Does not wait. The
+/// returned function waits for the copies and returns the numbers.
+std::function<std::vector<TrackedValue>()> begin_reading(
+    const std::vector<at::Tensor>& tensors);
+
+/// Begins to copy a tensor to host memory. Does not wait. A tensor on the CPU
+/// is cloned, because the program may change it. The returned function waits
+/// for the copy.
+std::function<at::Tensor()> begin_copying(const at::Tensor& tensor);
+
+}  // namespace accelerate

@@ -18,6 +18,9 @@ target_compile_definitions(accelerate_test_unit_xla_programs PRIVATE
 accelerate_add_tests(unit/xla_device PCH nn LIBS accelerate_xla_internals SHARDS 1
   TIMEOUT 300 ENVIRONMENT OMP_NUM_THREADS=1 SOURCES
   xla/device_test.cpp
+  xla/operator_cases.cpp
+  xla/operators_test.cpp
+  xla/training_test.cpp
   xla/xla_device.cpp)
 target_compile_definitions(accelerate_test_unit_xla_device PRIVATE
   "XLA_CPU_PLUGIN=\"${Pjrt_CPU_PLUGIN}\"")

@@ -200,7 +200,7 @@ void CsvTracker::log(const TrackedValues& values) {
   }
   file_.append(join(cells, ",") + "\n");
   if (has_histogram) {
-    throw UnsupportedError("tracker `csv` keeps no histograms");
+    throw UnsupportedError("the tracker `csv` does not support histograms");
   }
 }
 

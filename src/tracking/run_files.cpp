@@ -134,8 +134,8 @@ std::string text_kwarg(
     return otherwise;
   }
   if (!value->is_string()) {
-    throw ArgumentError(
-        str_cat("option `", key, "` of tracker `", tracker, "` is not text"));
+    throw ArgumentError(str_cat(
+        "the option `", key, "` of tracker `", tracker, "` must be a string"));
   }
   return value->as_string();
 }

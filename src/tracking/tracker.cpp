@@ -29,11 +29,13 @@ void GeneralTracker::store_init_configuration(const Json& /*config*/) {
 }
 
 void GeneralTracker::log_images(const TrackedImages& /*images*/) {
-  throw UnsupportedError(str_cat("tracker `", name(), "` keeps no images"));
+  throw UnsupportedError(
+      str_cat("the tracker `", name(), "` does not support images"));
 }
 
 void GeneralTracker::log_table(const TrackedTable& /*table*/) {
-  throw UnsupportedError(str_cat("tracker `", name(), "` keeps no tables"));
+  throw UnsupportedError(
+      str_cat("the tracker `", name(), "` does not support tables"));
 }
 
 void GeneralTracker::flush() {

@@ -101,9 +101,8 @@ class TrackerSet::StepOrder {
                          values.step,
                          " after step ",
                          last,
-                         "; trackers get the values in the order of the "
-                         "calls, and may show them as one line that goes "
-                         "back\n")
+                         "; trackers receive values in the order of the calls, "
+                         "so a chart may go backwards\n")
                   << std::flush;
       }
       last = values.step;

@@ -85,7 +85,7 @@ bool TrackerThread::Shared::attempt(const std::function<void()>& call) {
     print_tracker_warning(str_cat(
         "tracker `",
         name,
-        "` did not keep some values: ",
+        "` failed to store some values: ",
         reason,
         "; training continues"));
   }
@@ -174,7 +174,7 @@ void TrackerThread::add(std::shared_ptr<TrackerRecord> record) {
     print_tracker_warning(str_cat(
         "tracker `",
         shared_->name,
-        "` is slower than this run logs: values are dropped; training "
+        "` cannot keep up with this run, so values are dropped; training "
         "continues"));
   }
 }

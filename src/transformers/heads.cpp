@@ -329,8 +329,8 @@ at::Tensor CausalLM::lazy_logits(const at::Tensor& hidden_BTD) const {
        policy = autocast_policy().value()] {
         if (weight_VD._version() != version) {
           throw accelerate::StateError(
-              "the logits are read for the first time after the weights of the "
-              "model changed",
+              "the logits were read for the first time after the weights of "
+              "the model had changed",
               "read the logits before `optimizer.step()`, or call the model "
               "with `{.output_logits = true}`");
         }

@@ -83,7 +83,7 @@ Value Call::value(std::size_t i, ElementType type) const {
     throw ArgumentError(
         str_cat(
             name_, " got a tensor on ", given.device(), " and one on xla:0"),
-        "move both to one device");
+        "move both tensors to the same device");
   }
   return host_scalar(given, type);
 }
@@ -120,8 +120,8 @@ std::int64_t Call::dim(std::size_t i, std::size_t rank) const {
   if (given < -count || given >= count) {
     throw ArgumentError(
         str_cat(
-            name_, " got dimension ", given, " of a tensor with ", rank,
-            " dimensions"));
+            name_, ": dimension ", given,
+            " is out of range; the number of dimensions is ", rank));
   }
   return given < 0 ? given + count : given;
 }
@@ -142,8 +142,8 @@ Dims Call::dims(std::size_t i, std::size_t rank) const {
     if (dim < -count || dim >= count) {
       throw ArgumentError(
           str_cat(
-              name_, " got dimension ", dim, " of a tensor with ", rank,
-              " dimensions"));
+              name_, ": dimension ", dim,
+              " is out of range; the number of dimensions is ", rank));
     }
     dim += dim < 0 ? count : 0;
   }

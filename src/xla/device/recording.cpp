@@ -106,7 +106,7 @@ Recording& open_device(const DeviceOptions& options) {
   if (Recording* existing = opened.load()) {
     if (!same(opened_with, options)) {
       throw StateError(
-          "the XLA device is open with other options",
+          "the XLA device is already open with different options",
           "open it once, with the options of the whole program");
     }
     return *existing;

@@ -23,7 +23,7 @@ std::string text_of(const Dims& dims) {
 [[noreturn]] void throw_shapes(
     std::string_view what, const Shape& a, const Shape& b) {
   throw ArgumentError(str_cat(
-      what, ": the shapes ", text_of(a), " and ", text_of(b), " do not fit"));
+      what, ": the shapes ", text_of(a), " and ", text_of(b), " do not match"));
 }
 
 Value make(

@@ -119,8 +119,8 @@ void Buffer::download(void* to, std::size_t bytes) const {
   const auto size =
       static_cast<std::size_t>(element_count(dims)) * size_of(type());
   if (bytes != size) {
-    throw ArgumentError(
-        str_cat("a buffer of ", size, " bytes does not fit ", bytes, " bytes"));
+    throw ArgumentError(str_cat(
+        "a buffer of ", size, " bytes cannot be read into ", bytes, " bytes"));
   }
   // Without a layout the plugin would use the device's own, which is tiled on
   // a TPU.

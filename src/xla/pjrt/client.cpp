@@ -44,12 +44,15 @@ void take_devices(std::vector<PJRT_Device*>& devices, std::int64_t wanted) {
   const auto found = static_cast<std::int64_t>(devices.size());
   if (wanted < 1) {
     throw ArgumentError(
-        str_cat("cannot use ", wanted, " XLA devices"), "ask for 1 or more");
+        str_cat("cannot use ", wanted, " XLA devices"), "request 1 or more");
   }
   if (found < wanted) {
     throw ArgumentError(
-        str_cat("this machine has ", found, " XLA devices, not ", wanted),
-        str_cat("ask for at most ", found));
+        str_cat(
+            wanted,
+            " XLA devices were requested, but this machine has ",
+            found),
+        str_cat("request at most ", found));
   }
   devices.resize(static_cast<std::size_t>(wanted));
 }

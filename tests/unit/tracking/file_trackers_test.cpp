@@ -331,7 +331,7 @@ TEST(Csv, KeepsNumbersNextToAHistogramThatItCannotKeep) {
       message_of<UnsupportedError>([&] {
         tracker.log(values_at(0, {{"h", Histogram{}}, {"loss", 0.5}}));
       }),
-      "tracker `csv` keeps no histograms");
+      "the tracker `csv` does not support histograms");
   tracker.finish();
 
   EXPECT_THAT(

@@ -126,9 +126,9 @@ TEST(TrackerSet, DropsValuesOfABlockedTrackerAndSaysSoOnce) {
   const std::string output = testing::internal::GetCapturedStderr();
   EXPECT_THAT(
       output,
-      HasSubstr(
-          "warning: tracker `collecting` is slower than this run logs: values "
-          "are dropped; training continues\n"));
+      HasSubstr("warning: tracker `collecting` cannot keep up with this run, "
+                "so values "
+                "are dropped; training continues\n"));
   EXPECT_THAT(output, HasSubstr("warning: tracker `collecting` lost up to 9"));
   EXPECT_THAT(output, HasSubstr(" of 1000 calls\n"));
   EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 2);
@@ -178,7 +178,7 @@ TEST(TrackerSet, GoesOnAfterATrackerThrew) {
   EXPECT_THAT(steps_of(*run.tracker), ElementsAre(0, 2));
   EXPECT_EQ(
       testing::internal::GetCapturedStderr(),
-      "warning: tracker `collecting` did not keep some values: no space; "
+      "warning: tracker `collecting` failed to store some values: no space; "
       "training continues\n"
       "warning: tracker `collecting` lost up to 1 of 3 calls\n");
 }

@@ -315,8 +315,8 @@ TEST_F(LogitsOfAFusedLoss, AreRefusedAfterTheWeightsChanged) {
   EXPECT_THAT(
       [&] { return unread.logits.argmax(-1); },
       testing::ThrowsMessage<accelerate::StateError>(
-          "the logits are read for the first time after the weights of the "
-          "model changed"));
+          "the logits were read for the first time after the weights of the "
+          "model had changed"));
 }
 
 TEST_F(LogitsOfAFusedLoss, AreThoseOfTheBatchInACapturedStep) {

@@ -137,7 +137,7 @@ TEST(XlaClient, RefusesADownloadOfAnotherSize) {
 
   EXPECT_EQ(
       message_of<ArgumentError>([&] { buffer.download(to, sizeof(to)); }),
-      "a buffer of 4 bytes does not fit 8 bytes");
+      "a buffer of 4 bytes cannot be read into 8 bytes");
 }
 
 TEST(XlaClient, RefusesArgumentsForAnotherNumberOfDevices) {

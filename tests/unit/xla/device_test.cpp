@@ -140,7 +140,7 @@ TEST(XlaDevice, NamesShapesThatDoNotFit) {
   EXPECT_THAT(
       message_of<c10::Error>(
           [] { to_xla(at::ones({2, 3})).mm(to_xla(at::ones({2, 3}))); }),
-      HasSubstr("the shapes [2, 3] and [2, 3] do not fit"));
+      HasSubstr("the shapes [2, 3] and [2, 3] do not match"));
 }
 
 TEST(XlaDevice, RefusesAnInPlaceResultThatDoesNotFit) {

@@ -371,7 +371,7 @@ TEST(XlaBuild, NamesShapesThatDoNotFit) {
       message_of<ArgumentError>([] {
         binary(Op::add, constant(0, f32, {2, 3}), constant(0, f32, {4, 3}));
       }),
-      "broadcast: the shapes [2, 3] and [4, 3] do not fit");
+      "broadcast: the shapes [2, 3] and [4, 3] do not match");
 }
 
 TEST(XlaBuild, ReleasesLongChainsWithoutRecursion) {

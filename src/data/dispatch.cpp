@@ -11,8 +11,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
-#include "accelerate/error.h"
-#include "base/str_cat.h"
+#include "comm/run_collectively.h"
 
 namespace accelerate {
 namespace {
@@ -51,16 +50,6 @@ void unpack(const std::byte* memory, const Tensors& tensors) {
 
 std::byte* data_of(const at::Tensor& bytes) {
   return static_cast<std::byte*>(bytes.mutable_data_ptr());
-}
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  } catch (...) {
-    return "an exception that does not derive from std::exception";
-  }
 }
 
 }  // namespace
@@ -122,11 +111,9 @@ std::optional<Step> Dispatch::exchange() {
   call_.begin();
   call_.agree();
   call_.broadcast(header.tensor, 0);
-  if (header.kind() == kError) {
-    fail();
-  }
-  if (header.kind() == kEnd) {
+  if (header.kind() != kStep) {
     ended_ = true;
+    throw_read_error();
     return std::nullopt;
   }
   broadcast_structures(header, read);
@@ -205,18 +192,13 @@ void Dispatch::broadcast_structures(
   ++structures_sent_;
 }
 
-void Dispatch::fail() {
-  ended_ = true;
-  std::vector<Json> text = {error_ ? Json(text_of(error_)) : Json()};
-  group_.broadcast_object_list(text);
-  if (error_) {
-    std::rethrow_exception(error_);
-  }
-  throw RankError(
-      str_cat(
-          "rank 0, which reads the data for all ranks, failed: ",
-          text.front().as_string()),
-      "the root cause is in the log of rank 0");
+void Dispatch::throw_read_error() {
+  run_collectively(
+      group_, "rank 0 failed while reading the data for all ranks", [this] {
+        if (error_) {
+          std::rethrow_exception(error_);
+        }
+      });
 }
 
 std::vector<at::Tensor> Dispatch::tensors_of(const Portion& portion) const {

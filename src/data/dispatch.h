@@ -46,7 +46,8 @@ class Dispatch : public StepReader {
   std::optional<Step> exchange();
   std::optional<Step> read_step(Header& header);
   void broadcast_structures(Header& header, const std::optional<Step>& step);
-  [[noreturn]] void fail();
+  /// On rank 0, rethrows the error; on the other ranks, throws `RankError`.
+  void throw_read_error();
   std::vector<at::Tensor> tensors_of(const Portion& portion) const;
   void send(const Step& step, std::int64_t bytes);
   void receive(Portion& portion, std::int64_t bytes);

@@ -260,8 +260,8 @@ TEST(Dispatch, ThrowsOnEveryRankWhenTheStreamThrows) {
     } else {
       EXPECT_EQ(
           message_of<RankError>(loop),
-          "rank 0, which reads the data for all ranks, failed: sample 7 of the "
-          "dataset: the server hung up");
+          "rank 0 failed while reading the data for all ranks\n"
+          "  rank 0: sample 7 of the dataset: the server hung up");
     }
     EXPECT_EQ(steps, 2);
     group.barrier();  // The process group is still usable.

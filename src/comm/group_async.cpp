@@ -37,6 +37,16 @@ void check_in_place(const char* operation, const Tensor& tensor) {
             " that is not contiguous"),
         "pass `tensor.contiguous()`");
   }
+  if (tensor.is_conj() || tensor.is_neg()) {
+    throw ArgumentError(
+        str_cat(
+            operation,
+            " got a tensor of shape ",
+            tensor.sizes(),
+            " that is a lazy ",
+            tensor.is_conj() ? "conjugate" : "negative"),
+        "pass `tensor.resolve_conj().resolve_neg()`");
+  }
 }
 
 // Throws unless `whole` has `size` times as many elements as `part`.

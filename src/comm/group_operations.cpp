@@ -24,9 +24,11 @@ void check_defined(const char* operation, const std::vector<Tensor>& tensors) {
 }
 
 // Returns the tensor detached from autograd, contiguous, and with at least one
-// dimension.
+// dimension. The bytes of a lazily conjugated or negated tensor lack that flag,
+// so its values are computed first.
 Tensor as_rows(const Tensor& tensor) {
-  const Tensor plain = tensor.detach().contiguous();
+  const Tensor plain =
+      tensor.detach().resolve_conj().resolve_neg().contiguous();
   return plain.dim() == 0 ? plain.view({1}) : plain;
 }
 

@@ -32,7 +32,9 @@ std::int64_t bytes_of(const Tensors& tensors) {
 void pack(const Tensors& tensors, std::byte* memory) {
   for (const at::Tensor& tensor : tensors) {
     if (tensor.defined() && tensor.numel() > 0) {
-      const at::Tensor source = tensor.detach().cpu().contiguous();
+      // A lazy conjugate or negative is only a flag, which the bytes lack.
+      const at::Tensor source =
+          tensor.detach().resolve_conj().resolve_neg().cpu().contiguous();
       std::memcpy(memory, source.const_data_ptr(), source.nbytes());
       memory += source.nbytes();
     }

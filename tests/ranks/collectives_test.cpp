@@ -96,6 +96,32 @@ TEST_P(PublicCollectives, GatherEveryTypeAndStride) {
   });
 }
 
+// These views share the memory of other values, and have a flag.
+TEST_P(PublicCollectives, GatherReduceAndBroadcastLazyViews) {
+  run([](Group& group) {
+    const double own = group.rank() + 1;
+    const auto negative = [&] { return at::full({2}, own)._neg_view(); };
+    const at::Tensor conjugate =
+        at::full({1}, c10::complex<double>(0, own))._conj();
+    at::Tensor received = negative();
+
+    const at::Tensor gathered = gather(negative(), group);
+    const at::Tensor conjugates = gather(conjugate, group);
+    const at::Tensor sum =
+        reduce(negative(), {.reduction = Reduction::sum}, group);
+    broadcast(received, group.size() - 1, group);
+
+    for (int r = 0; r < group.size(); ++r) {
+      EXPECT_EQ(gathered[2 * r].item<double>(), -1.0 - r);
+      EXPECT_EQ(
+          conjugates[r].item<c10::complex<double>>(),
+          c10::complex<double>(0, -1.0 - r));
+    }
+    EXPECT_EQ(sum[0].item<double>(), -0.5 * group.size() * (group.size() + 1));
+    EXPECT_EQ(received[1].item<double>(), -group.size());
+  });
+}
+
 TEST_P(PublicCollectives, GatherWalksNestsAndKeepsAutograd) {
   run([](Group& group) {
     const at::Tensor leaf = at::ones({1}).requires_grad_();

@@ -193,6 +193,31 @@ TEST(Dispatch, SendsAnyNest) {
   });
 }
 
+// These views share the memory of other values, and have a flag.
+TEST(Dispatch, SendsLazyConjugatesAndNegatives) {
+  run_on_ranks(2, quick(Backend::fake), [](Group& group) {
+    DataLoader loader(
+        Counting{4}, {}, [](const std::vector<std::int64_t>& samples) {
+          const auto value = static_cast<double>(samples.front() + 1);
+          return std::pair(
+              at::full({1}, value)._neg_view(),
+              at::full({1}, c10::complex<double>(0, value))._conj());
+        });
+    loader.shard(dispatch_on(group));
+    double expected = -1.0 - group.rank();
+
+    for (const auto& [negative, conjugate] : loader) {
+      EXPECT_EQ(negative.item<double>(), expected);
+      EXPECT_EQ(
+          conjugate.item<c10::complex<double>>(),
+          c10::complex<double>(0, expected));
+      expected -= 2;
+    }
+
+    EXPECT_EQ(expected, -5.0 - group.rank());
+  });
+}
+
 TEST(Dispatch, SendsTheStructureOnlyWhenItChanges) {
   run_on_ranks(2, quick(Backend::fake), [](Group& group) {
     // Five equal steps and one step with a single row per rank.

@@ -206,6 +206,11 @@ TEST(StartedOperationsOfOneRank, RejectTensorsThatCannotBeUsedInPlace) {
           [&] { static_cast<void>(group.start_all_reduce(columns)); }),
       "start_all_reduce got a tensor of shape [3, 2] that is not contiguous");
   EXPECT_EQ(
+      message_of<ArgumentError>([&] {
+        static_cast<void>(group.start_all_reduce(at::ones({2})._neg_view()));
+      }),
+      "start_all_reduce got a tensor of shape [2] that is a lazy negative");
+  EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { static_cast<void>(group.start_broadcast({})); }),
       "start_broadcast got an undefined tensor");

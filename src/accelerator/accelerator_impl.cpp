@@ -23,7 +23,7 @@ Accelerator::Impl::Impl(PartialState state_, const AcceleratorOptions& options_)
           {state, mesh, *strategy, objects, precision},
           {chosen_accumulation(options, Environment::of_this_process()),
            options.ddp_kwargs.broadcast_buffers}),
-      checkpoints({state, mesh, objects, training}, options),
+      checkpoints({state, mesh, *strategy, objects, training}, options),
       trackers(
           state, options, checkpoints.folders().configuration().logging_dir) {
   choose_tf32(options.allow_tf32);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/run_state.h"
 
+#include <map>
 #include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
@@ -34,6 +36,48 @@ Json missing_names(const TensorMap& subset, const TensorMap& all) {
   return names;
 }
 
+// The parameter that a tensor named `<parameter>.<slot>` belongs to.
+const at::Tensor* parameter_of(
+    const std::string& name,
+    const std::map<std::string, at::Tensor>& parameters) {
+  for (auto end = name.rfind('.'); end != std::string::npos && end > 0;
+       end = name.rfind('.', end - 1)) {
+    const auto found = parameters.find(name.substr(0, end));
+    if (found != parameters.end()) {
+      return &found->second;
+    }
+  }
+  return nullptr;
+}
+
+// The part of an optimizer's state that this rank saves. Every rank has all
+// tensors that do not have one element for each element of their parameter.
+std::vector<TensorRange> owned_ranges(
+    const TensorMap& state,
+    const std::vector<std::pair<std::string, at::Tensor>>& named,
+    const Strategy& strategy) {
+  const std::map<std::string, at::Tensor> parameters(
+      named.begin(), named.end());
+  std::vector<TensorRange> ranges;
+  for (TensorRange& range : replicated(state)) {
+    const at::Tensor* parameter = parameter_of(range.name, parameters);
+    if (parameter != nullptr && parameter->numel() == range.values.numel()) {
+      const FlatRange owned = strategy.owned_range(*parameter);
+      if (owned.length == 0 && parameter->numel() > 0) {
+        continue;
+      }
+      if (owned.length < parameter->numel()) {
+        range.offset = owned.offset;
+        range.values =
+            range.values.flatten().narrow(0, owned.offset, owned.length);
+        range.owner = RangeOwner::this_rank;
+      }
+    }
+    ranges.push_back(std::move(range));
+  }
+  return ranges;
+}
+
 }  // namespace
 
 CheckpointContents RunState::collect_large() const {
@@ -52,7 +96,8 @@ CheckpointContents RunState::collect_large() const {
   for (std::size_t o = 0; o < optimizers.size(); ++o) {
     const auto names = parameter_names(*optimizers[o], named);
     OptimizerState saved = optimizer_state(*optimizers[o], names);
-    contents.ranges[numbered("optimizer", o)] = replicated(saved.tensors);
+    contents.ranges[numbered("optimizer", o)] =
+        owned_ranges(saved.tensors, named, run_.strategy);
     contents.documents[numbered("optimizer", o)] = std::move(saved.scalars);
   }
   return contents;

@@ -8,6 +8,7 @@
 #include "accelerate/tensor_map.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/registered_state.h"
+#include "parallel/strategy.h"
 #include "state/mesh.h"
 #include "training/prepared_objects.h"
 #include "training/training_step.h"
@@ -18,6 +19,7 @@ namespace accelerate {
 struct RunParts {
   const PartialState& state;
   const Mesh& mesh;
+  const Strategy& strategy;
   PreparedObjects& objects;
   TrainingStep& training;
 };

@@ -144,7 +144,6 @@ TEST_P(Strategies, ARankWithoutBatchesJoinsWithZeros) {
   });
 }
 
-// Holds for all current strategies. Sharded strategies will own only a part.
 TEST_P(Strategies, EveryRankOwnsWholeParameters) {
   run([](Strategy& strategy, const Group&) {
     const FlatRange range = strategy.owned_range(at::ones({3, 4}));

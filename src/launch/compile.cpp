@@ -18,6 +18,7 @@
 #include "base/new_file.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "launch/misspelled_option.h"
 
 namespace accelerate {
 namespace {
@@ -216,11 +217,20 @@ class Compiler {
               " exited with code ",
               status,
               ")"),
-          "see the compiler's messages above");
+          hint_for_errors());
     }
     write_record(depends);
     fs::remove(depends);
     fs::rename(output, program());
+  }
+
+  std::string hint_for_errors() const {
+    const std::string option = misspelled_option(
+        read_file(source_, kMaxSource),
+        public_fields(options_.toolchain.flags));
+    return option.empty()
+               ? "see the compiler's messages above"
+               : str_cat("in ", source_.filename().string(), ", ", option);
   }
 
   std::vector<std::string> common_arguments() const {

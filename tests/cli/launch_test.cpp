@@ -743,6 +743,30 @@ TEST_F(Launch, ShowsTheCompilersErrors) {
       result.err.find("error: bad.cpp does not compile"), std::string::npos);
 }
 
+TEST_F(Launch, NamesAMisspelledOption) {
+  const std::filesystem::path include = home_ + "/include/accelerate";
+  std::filesystem::create_directories(include);
+  std::ofstream(include / "loader.h")
+      << "struct Options {\n  int batch_size = 1;\n};\n"
+         "template <typename T> void load(T, Options) {}\n";
+  std::ofstream(home_ + "/bad.cpp")
+      << "#include <accelerate/loader.h>\n"
+         "int main() { load(1, {.batchsize = 8}); }\n";
+  write_toolchain(
+      R"("flags": ["-std=c++20", "-isystem", ")" + home_ + R"(/include"])");
+
+  const auto result =
+      run("ACCELERATE_TOOLCHAIN=" + home_ +
+          "/toolchain.json accelerate launch " + home_ + "/bad.cpp");
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(
+      result.err.find("hint: in bad.cpp, line 2 sets `.batchsize`; did you "
+                      "mean `.batch_size`?"),
+      std::string::npos)
+      << result.err;
+}
+
 TEST_F(Launch, RunsAPythonScriptWithTorchrunsVariables) {
   std::ofstream(home_ + "/script.py")
       << "import os, socket, sys\n"

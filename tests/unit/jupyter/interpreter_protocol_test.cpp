@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include <gtest/gtest.h>
-
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "base/unique_fd.h"
 

@@ -57,6 +57,8 @@ void call_launcher(Request request) noexcept {
 struct Worker {
   std::unique_ptr<ProgressWriter> progress;
   std::string error_file;
+  /// Whether the launcher prints the error file.
+  bool is_reported = false;
   std::terminate_handler next = nullptr;
 };
 
@@ -131,6 +133,18 @@ void print_uncaught_error() {
   }
 }
 
+// `accelerate launch` prints the error file at the end of its output, where the
+// user looks first. Here, the error would only appear a second time.
+[[noreturn]] void end_in_silence() {
+  try {
+    std::rethrow_exception(std::current_exception());
+  } catch (const ConfigError& error) {
+    ::_exit(error.exit_code());
+  } catch (...) {
+    std::abort();
+  }
+}
+
 [[noreturn]] void report_and_terminate() {
   try {
     if (!worker().error_file.empty()) {
@@ -138,6 +152,9 @@ void print_uncaught_error() {
     }
     // A handler that the user has installed takes precedence.
     if (worker().next == __gnu_cxx::__verbose_terminate_handler) {
+      if (worker().is_reported && std::current_exception()) {
+        end_in_silence();
+      }
       print_uncaught_error();
     }
   } catch (...) {
@@ -162,6 +179,9 @@ void attach_to_launcher(const Environment& environment) noexcept {
     if (const auto path = environment.get("TORCHELASTIC_ERROR_FILE");
         path && worker().error_file.empty()) {
       worker().error_file = *path;
+      // torchrun sets only the variable of the error file.
+      worker().is_reported =
+          environment.get("ACCELERATE_PROGRESS_FILE").has_value();
     }
     if (worker().next == nullptr) {
       worker().next = std::set_terminate(report_and_terminate);

@@ -201,6 +201,12 @@ class Output::Impl {
     return {get(true), get(false)};
   }
 
+  void append_to_log(std::int64_t rank, const std::string& text) const {
+    if (const UniqueFd log = open_log(rank, true)) {
+      write_log(log.get(), text);
+    }
+  }
+
   std::string lost() const {
     const std::scoped_lock lock(mutex_);
     return lost_;
@@ -226,18 +232,25 @@ class Output::Impl {
     stream.is_err = is_err;
     ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
     stream.fd = std::move(fd);
-    const bool wanted = is_err ? options_.log_err : options_.log_out;
-    if (!options_.log_folder.empty() && wanted) {
-      const auto path =
-          options_.log_folder /
-          str_cat("rank_", rank, is_err ? ".stderr.log" : ".stdout.log");
-      stream.log.reset(::open(
-          path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-      if (!stream.log) {
-        throw_errno("write", path, errno);
-      }
-    }
+    stream.log = open_log(rank, is_err);
     return stream;
+  }
+
+  // Returns no descriptor if the stream has no log file.
+  UniqueFd open_log(std::int64_t rank, bool is_err) const {
+    const bool wanted = is_err ? options_.log_err : options_.log_out;
+    if (options_.log_folder.empty() || !wanted) {
+      return {};
+    }
+    const auto path =
+        options_.log_folder /
+        str_cat("rank_", rank, is_err ? ".stderr.log" : ".stdout.log");
+    UniqueFd log(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    if (!log) {
+      throw_errno("write", path, errno);
+    }
+    return log;
   }
 
   // Reports only the first loss, because every line may be lost.
@@ -588,6 +601,9 @@ void Output::drain() {
 }
 RankTail Output::tail(std::int64_t rank) const {
   return impl_->tail(rank);
+}
+void Output::append_to_log(std::int64_t rank, const std::string& text) const {
+  impl_->append_to_log(rank, text);
 }
 std::string Output::lost() const {
   return impl_->lost();

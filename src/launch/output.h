@@ -62,6 +62,9 @@ class Output {
   /// left behind.
   void drain();
   RankTail tail(std::int64_t rank) const;
+  /// Appends `text` to the log file of a rank's stderr, if there is one. Call
+  /// this function after `drain`.
+  void append_to_log(std::int64_t rank, const std::string& text) const;
   /// Returns why output could not be written, for example to a full disk; empty
   /// if all output was written, or if the reader of a pipe has exited.
   std::string lost() const;

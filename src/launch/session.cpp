@@ -146,7 +146,9 @@ std::string restart_text(
       generation.number + 1,
       " of ",
       plan.settings.integer("max_restarts"),
-      ")");
+      ")",
+      failure.exception.empty() ? "" : "\n",
+      failure.exception);
 }
 
 // Must be called before the connections to the other machines are closed,

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <set>
 
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -91,6 +92,9 @@ class Workers {
       result.failure = describe(*first_preempted_);
     }
     result.exit_code = result.failure ? result.failure->code() : 0;
+    const bool is_shown = result.failure && !result.failure->is_preemption() &&
+                          !result.failure->is_plain_interrupt();
+    print_other_errors(is_shown ? result.failure->exception : "");
     return result;
   }
 
@@ -437,6 +441,25 @@ class Workers {
       }
     }
     return std::nullopt;
+  }
+
+  // Workers leave it to the launcher to print their uncaught exceptions. The
+  // report shows `shown`; other errors are printed before it, each once.
+  void print_other_errors(const std::string& shown) const {
+    std::set<std::string> printed = {shown};
+    for (const Worker& worker : workers_) {
+      // Also of a worker that succeeded: it may be a script that ignores the
+      // failure of its program.
+      const std::string text = read_error_file(worker.command->error_file).text;
+      if (text.empty()) {
+        continue;
+      }
+      output_.append_to_log(worker.process.rank, text + "\n");
+      if (printed.insert(text).second) {
+        const std::string prefix = str_cat("[", worker.process.rank, "] ");
+        output_.announce(prefix + replace_all(text, "\n", "\n" + prefix));
+      }
+    }
   }
 
   Failure describe(std::size_t index) const {

@@ -56,8 +56,14 @@ TEST(LaunchedProgram, IsReportedWhenItThrows) {
   EXPECT_NE(result.err.find("error: rank 1 failed first"), std::string::npos)
       << result.err;
   EXPECT_NE(
-      result.err.rfind("what():  the loss is not a number"), std::string::npos)
+      result.err.find(
+          "  it reported:\n    std::runtime_error: the loss is not a number\n"),
+      std::string::npos)
       << result.err;
+  EXPECT_EQ(
+      result.err.find("the loss is not a number"),
+      result.err.rfind("the loss is not a number"))
+      << "an error is printed once: " << result.err;
   EXPECT_LT(result.seconds, 20);
 }
 

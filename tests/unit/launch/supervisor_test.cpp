@@ -8,7 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "base/progress_file.h"
+#include "base/unique_fd.h"
 #include "launch/control_plane.h"
 #include "launch/guardian.h"
 #include "launch/output.h"
@@ -47,6 +49,11 @@ class FakeControlPlane : public ControlPlane {
 class SupervisorTest : public testing::Test {
  protected:
   RunResult supervise_scripts(const std::vector<std::string>& scripts) {
+    return supervise_scripts(scripts, output_);
+  }
+
+  RunResult supervise_scripts(
+      const std::vector<std::string>& scripts, Output& output) {
     options_.hostname = "this-machine";
     if (options_.shape.num_machines == 1) {
       options_.shape.num_processes = static_cast<std::int64_t>(scripts.size());
@@ -64,7 +71,7 @@ class SupervisorTest : public testing::Test {
       commands.push_back(std::move(command));
     }
     return supervise(
-        commands, options_, {control_, guardian_, output_, signals_});
+        commands, options_, {control_, guardian_, output, signals_});
   }
 
   std::filesystem::path folder_ = fresh_folder();
@@ -115,6 +122,41 @@ TEST_F(SupervisorTest, DescribesAFailureWithTheFilesOfTheWorker) {
   EXPECT_EQ(result.failure->step, 12);
   EXPECT_EQ(result.failure->exception, "bad");
   EXPECT_EQ(result.failure->last_lines, std::vector<std::string>{"last"});
+}
+
+// A worker of this library leaves it to the launcher to print its error.
+TEST_F(SupervisorTest, PrintsEachErrorOnceAndLogsAllOfThem) {
+  const auto write_error = [&](int rank, const std::string& text, int time) {
+    return "echo '{\"message\": {\"message\": \"" + text +
+           "\", \"extraInfo\": {\"timestamp\": " + std::to_string(time) +
+           "}}}' > " +
+           (folder_ / (std::to_string(rank) + ".error.json")).string() +
+           "; trap '' TERM; sleep 0.2; exit 1";
+  };
+  const std::string screen = folder_ / "screen";
+  const UniqueFd err(
+      ::open(screen.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  RunResult result;
+  {
+    Output output(
+        {.out = null_.get(),
+         .err = err.get(),
+         .num_ranks = 4,
+         .log_folder = folder_ / "logs"});
+
+    result = supervise_scripts(
+        {write_error(0, "lost rank 1", 12),
+         write_error(1, "the root cause", 11),
+         write_error(2, "lost rank 1", 13),
+         write_error(3, "the root cause", 14)},
+        output);
+  }
+
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->exception, "the root cause");
+  EXPECT_EQ(read_file(screen, 1000), "[0] lost rank 1\n");
+  EXPECT_EQ(
+      read_file(folder_ / "logs/rank_3.stderr.log", 1000), "the root cause\n");
 }
 
 TEST_F(SupervisorTest, ReportsAFailureToTheOtherMachines) {

@@ -15,15 +15,24 @@ target_link_libraries(accelerate_test_unit_xla_programs PRIVATE Pjrt::headers)
 target_compile_definitions(accelerate_test_unit_xla_programs PRIVATE
   "XLA_CPU_PLUGIN=\"${Pjrt_CPU_PLUGIN}\"" "PJRT_FIXTURES=\"${_plugins}\"")
 
-accelerate_add_tests(unit/xla_device PCH nn LIBS accelerate_xla_internals SHARDS 1
-  TIMEOUT 300 ENVIRONMENT OMP_NUM_THREADS=1 SOURCES
-  xla/device_test.cpp
-  xla/operator_cases.cpp
-  xla/operators_test.cpp
-  xla/training_test.cpp
-  xla/xla_device.cpp)
-target_compile_definitions(accelerate_test_unit_xla_device PRIVATE
+# Most of the time is spent compiling small programs, so without optimization.
+set(_environment OMP_NUM_THREADS=1 XLA_FLAGS=--xla_backend_optimization_level=0)
+add_library(accelerate_test_xla_device STATIC EXCLUDE_FROM_ALL xla/xla_device.cpp)
+accelerate_set_target_defaults(accelerate_test_xla_device PCH nn)
+target_include_directories(accelerate_test_xla_device PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+target_compile_definitions(accelerate_test_xla_device PRIVATE
   "XLA_CPU_PLUGIN=\"${Pjrt_CPU_PLUGIN}\"")
+target_link_libraries(accelerate_test_xla_device PUBLIC accelerate_xla_internals)
+accelerate_add_tests(unit/xla_device PCH nn LIBS accelerate_test_xla_device SHARDS 1
+  TIMEOUT 120 ENVIRONMENT ${_environment} SOURCES
+  xla/device_test.cpp)
+accelerate_add_tests(unit/xla_operators PCH nn LIBS accelerate_test_xla_device SHARDS 2
+  TIMEOUT 300 ENVIRONMENT ${_environment} SOURCES
+  xla/operator_cases.cpp
+  xla/operators_test.cpp)
+accelerate_add_tests(unit/xla_training PCH nn LIBS accelerate_test_xla_device SHARDS 2
+  TIMEOUT 300 ENVIRONMENT ${_environment} SOURCES
+  xla/training_test.cpp)
 
 # Libraries that are not a plugin of our version.
 foreach(_fixture IN ITEMS no_entry other_version short_table)

@@ -171,12 +171,6 @@ class LoweredKernel final : public c10::OperatorKernel {
 
 // ---- forms of an operator ----
 
-// The in-place form `name_.overload` of a functional operator.
-std::string in_place_name(const std::string& name) {
-  const std::size_t dot = std::min(name.find('.'), name.size());
-  return name.substr(0, dot) + "_" + name.substr(dot);
-}
-
 std::optional<c10::OperatorHandle> find(const std::string& name) {
   const std::size_t dot = std::min(name.find('.'), name.size());
   const std::string overload =
@@ -225,6 +219,34 @@ Overloads overloads_of_aten() {
   return overloads;
 }
 
+bool is_in_place_form(
+    const FunctionSchema& functional, const FunctionSchema& candidate) {
+  const auto& arguments = candidate.arguments();
+  return arguments.size() == functional.arguments().size() &&
+         same_types(functional.arguments(), arguments, arguments.size()) &&
+         is_written(arguments[0]);
+}
+
+// Adds the overloads of `base` that `is_form` accepts for `functional`.
+template <typename Predicate>
+void append_forms(
+    std::vector<c10::OperatorHandle>& forms,
+    const FunctionSchema& functional,
+    const std::string& base,
+    const Overloads& overloads,
+    const Predicate& is_form) {
+  const auto found = overloads.find(base);
+  if (found == overloads.end()) {
+    return;
+  }
+  for (const c10::OperatorName& name : found->second) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (op && is_form(functional, op->schema())) {
+      forms.push_back(*op);
+    }
+  }
+}
+
 // All forms that one row of a table describes.
 std::vector<c10::OperatorHandle> forms_of(
     const std::string& name, const Overloads& overloads) {
@@ -234,20 +256,10 @@ std::vector<c10::OperatorHandle> forms_of(
         str_cat("a lowering names `aten::", name, "`, which does not exist"));
   }
   std::vector<c10::OperatorHandle> forms{*functional};
-  const auto in_place = find(in_place_name(name));
   const FunctionSchema& schema = functional->schema();
-  if (in_place &&
-      same_types(
-          schema.arguments(), in_place->schema().arguments(),
-          schema.arguments().size())) {
-    forms.push_back(*in_place);
-  }
-  for (const auto& other : overloads.at(functional->operator_name().name)) {
-    const auto op = c10::Dispatcher::singleton().findSchema(other);
-    if (op && is_out_form(schema, op->schema())) {
-      forms.push_back(*op);
-    }
-  }
+  const std::string base = functional->operator_name().name;
+  append_forms(forms, schema, base, overloads, is_out_form);
+  append_forms(forms, schema, base + "_", overloads, is_in_place_form);
   return forms;
 }
 
@@ -266,7 +278,22 @@ void count_fallback(const std::string& name) {
   }
 }
 
-void fall_back_to_cpu(const c10::OperatorHandle& op, Stack* stack) {
+// Some operators are composed from others, but LibTorch leaves this composition
+// out for XLA, because torch_xla does without it. Every other backend has it.
+bool run_composition(const c10::OperatorHandle& op, Stack* stack) {
+  using c10::DispatchKey;
+  if (!op.hasKernelForDispatchKey(
+          DispatchKey::CompositeExplicitAutogradNonFunctional)) {
+    return false;
+  }
+  op.redispatchBoxed(c10::DispatchKeySet(DispatchKey::PrivateUse3), stack);
+  return true;
+}
+
+void run_without_lowering(const c10::OperatorHandle& op, Stack* stack) {
+  if (run_composition(op, stack)) {
+    return;
+  }
   const std::string name = short_name(op.operator_name());
   Recording& all = recording();
   {
@@ -322,7 +349,7 @@ void register_lowerings(torch::Library& aten, torch::Library& others) {
     }
   }
   others.fallback(
-      torch::CppFunction::makeFromBoxedFunction<&fall_back_to_cpu>());
+      torch::CppFunction::makeFromBoxedFunction<&run_without_lowering>());
 }
 
 }  // namespace accelerate::xla

@@ -226,6 +226,17 @@ Value interpolated(const Value& a, const Value& b, const Value& weight) {
       near_b);
 }
 
+// a log(b), 0 if a is 0 even where log(b) is not finite.
+Value x_log_y(const Value& a, const Value& b) {
+  const Value product = mul(a, log(b));
+  const Value zero = constant_like(0, product);
+  const Value is_zero = binary(
+      Op::logical_and,
+      compare(Compare::eq, a, zero),
+      compare(Compare::eq, b, b));
+  return select(is_zero, zero, product);
+}
+
 void lerp(Call& call) {
   const ElementType type = call.type(0);
   call.result(interpolated(
@@ -275,6 +286,9 @@ Lowerings binary_lowerings() {
       of_promoted_float("atan2", [](const Value& a, const Value& b) {
         return binary(Op::atan2, a, b);
       }));
+  for (const char* name : {"xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self"}) {
+    rows.push_back(of_promoted_float(name, x_log_y));
+  }
   rows.push_back({"pow.Tensor_Scalar", power_with_scalar});
   rows.push_back(
       of_promoted("pow.Tensor_Tensor", [](const Value& a, const Value& b) {

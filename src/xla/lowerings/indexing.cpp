@@ -308,6 +308,7 @@ Lowerings indexing_lowerings() {
       {"index_add", index_add},
       {"index.Tensor", index_tensor},
       {"index_put", index_put},
+      {"_index_put_impl_", index_put},
       {"slice_backward", slice_gradient},
       {"select_backward", select_gradient},
   };

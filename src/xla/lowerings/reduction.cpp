@@ -251,6 +251,23 @@ void norm_of_all(Call& call) {
   }));
 }
 
+// An infinite maximum is not subtracted: the difference would be NaN.
+Value log_sum_exp(const Value& x, const Dims& dims, bool keep) {
+  const Value largest = reduce(Op::maximum, x, dims, true);
+  const Value shift = select(
+      unary(Op::is_finite, largest), largest, constant_like(0, x));
+  const Value total = log(sum(exp(sub(x, shift)), dims, true));
+  const Value result = add(total, shift);
+  return keep ? result : reshape(result, sum(x, dims)->shape);
+}
+
+void log_sum_exp_over_dims(Call& call) {
+  const Dims dims = call.dims(1, rank_at(call, 0));
+  call.result(accumulated(
+      call.value(0), float_type(call.type(0)),
+      [&](const Value& x) { return log_sum_exp(x, dims, call.flag(2)); }));
+}
+
 // ---- along one dimension ----
 
 // A running reduction as a window that reaches back to the first element.
@@ -367,6 +384,7 @@ Lowerings reduction_lowerings() {
       {"linalg_vector_norm", vector_norm},
       {"norm.ScalarOpt_dim", norm_over_dims},
       {"norm.Scalar", norm_of_all},
+      {"logsumexp", log_sum_exp_over_dims},
       running_reduction("cumsum", Op::add),
       running_reduction("cumprod", Op::multiply),
       {"sort", sort_along},

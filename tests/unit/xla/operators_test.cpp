@@ -90,7 +90,7 @@ TEST_P(XlaOperator, EqualsTheCpuInF64) {
 }
 
 TEST_P(XlaOperator, EqualsTheCpuInF32) {
-  compare_with_cpu(GetParam(), {at::kFloat, 3e-6});
+  compare_with_cpu(GetParam(), {at::kFloat, 1e-5});
 }
 
 std::string case_name(const testing::TestParamInfo<OperatorCase>& info) {

@@ -49,7 +49,7 @@ struct EncoderImpl : nn::Module {
     options.dim_feedforward(32).dropout(0.0).activation(torch::kGELU);
     encoder = register_module(
         "encoder", nn::TransformerEncoder(
-                       nn::TransformerEncoderOptions(options, 2)));
+                       nn::TransformerEncoderOptions(options, 1)));
     head = register_module("head", nn::Linear(16, 4));
   }
   at::Tensor forward(const at::Tensor& x) { return head(encoder(x).select(0, 0)); }
@@ -149,7 +149,6 @@ INSTANTIATE_TEST_SUITE_P(
         Training{"MlpAdamW", make_mlp, {6, 8}, make_adamw},
         Training{"MlpAdam", make_mlp, {6, 8}, make_adam},
         Training{"CnnSgd", make_cnn, {4, 3, 8, 8}, make_sgd},
-        Training{"CnnAdamW", make_cnn, {4, 3, 8, 8}, make_adamw},
         Training{"TransformerSgd", make_transformer, {5, 3, 16}, make_sgd},
         Training{"TransformerAdamW", make_transformer, {5, 3, 16}, make_adamw}),
     [](const auto& info) { return info.param.name; });

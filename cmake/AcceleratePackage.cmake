@@ -36,7 +36,7 @@ set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/accelerate)
 # the same paths. Otherwise, CMake would add empty elements to the paths of the
 # build tree, for which the dynamic loader searches the current folder.
 foreach(_library IN ITEMS accelerate accelerate_libtransformers accelerate_mpi
-    accelerate_cuda)
+    accelerate_cuda accelerate_xla)
   if(TARGET ${_library})
     list(APPEND _installed ${_library})
     set_target_properties(${_library} PROPERTIES
@@ -46,6 +46,9 @@ endforeach()
 install(TARGETS accelerate accelerate_libtransformers EXPORT accelerateTargets FILE_SET HEADERS)
 if(TARGET accelerate_mpi)
   install(TARGETS accelerate_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET accelerate_xla)
+  install(TARGETS accelerate_xla LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 if(TARGET accelerate_cuda)
   get_filename_component(_site ${TORCH_DIR} DIRECTORY)

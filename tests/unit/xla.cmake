@@ -26,6 +26,18 @@ target_link_libraries(accelerate_test_xla_device PUBLIC accelerate_xla_internals
 accelerate_add_tests(unit/xla_device PCH nn LIBS accelerate_test_xla_device SHARDS 1
   TIMEOUT 120 ENVIRONMENT ${_environment} SOURCES
   xla/device_test.cpp)
+# The library as a program loads it. It uses libaccelerate.so, so this program
+# links no internals but the loader.
+accelerate_add_archive(accelerate_xla_loader ${PROJECT_SOURCE_DIR}/src/device/xla_library.cpp)
+accelerate_set_target_defaults(accelerate_xla_loader PCH tensor)
+accelerate_add_tests(unit/xla_library PCH nn SHARDS 1
+  LIBS accelerate_xla_loader accelerate::accelerate accelerate_torch
+  TIMEOUT 120 ENVIRONMENT ${_environment} SOURCES
+  xla/library_test.cpp)
+add_dependencies(accelerate_test_unit_xla_library accelerate_xla)
+target_compile_definitions(accelerate_test_unit_xla_library PRIVATE
+  "XLA_CPU_PLUGIN=\"${Pjrt_CPU_PLUGIN}\""
+  "XLA_LIBRARY=\"$<TARGET_FILE:accelerate_xla>\"")
 accelerate_add_tests(unit/xla_operators PCH nn LIBS accelerate_test_xla_device SHARDS 2
   TIMEOUT 300 ENVIRONMENT ${_environment} SOURCES
   xla/operator_cases.cpp

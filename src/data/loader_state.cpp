@@ -76,10 +76,10 @@ void DataLoaderBase::Impl::check_shard(const ShardOptions& requested) const {
         str_cat(
             "`dispatch_batches` needs a process group of the ",
             requested.num_processes,
-            " processes that share the data, but got rank ",
-            requested.group.rank(),
-            " of a group of ",
-            requested.group.size()),
+            " processes that share the data, but got a process group of size ",
+            requested.group.size(),
+            " in which this process has rank ",
+            requested.group.rank()),
         "pass the process group of these processes, or set `dispatch_batches` "
         "to false");
   }

@@ -52,11 +52,11 @@ void AlignedText::assign_part(const AlignedText& source, const Span& range) {
 void AlignedText::fail_size() const {
   throw accelerate::FormatError(
       accelerate::str_cat(
-          "the stages of the tokenizer would lengthen a text to more than ",
-          max_size_,
-          " bytes, which is more than ",
+          "the stages of the tokenizer would make a text more than ",
           kMaxGrowth,
-          " times its original size"),
+          " times as long as the original: longer than ",
+          max_size_,
+          " bytes"),
       "check the `Replace` and `Precompiled` stages of tokenizer.json");
 }
 

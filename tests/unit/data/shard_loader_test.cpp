@@ -505,7 +505,8 @@ TEST(ShardedLoader, RefusesRulesThatDoNotFit) {
   EXPECT_EQ(
       message_of<ArgumentError>([&] { odd.shard(dispatch); }),
       "`dispatch_batches` needs a process group of the 2 processes that share "
-      "the data, but got rank 0 of a group of 1");
+      "the data, but got a process group of size 1 in which this process has "
+      "rank 0");
   EXPECT_EQ(
       message_of<ArgumentError>([&] { structs.shard(dispatch); }),
       "`dispatch_batches` needs batches that are default-constructible nests "

@@ -356,9 +356,13 @@ class Accelerator:
         load_kwargs: Optional[dict] = None,
         *,
         strict: bool = True,
+        required: bool = True,
         map_location: Optional[str] = None,
     ) -> dict:
         """Restores a saved state, with any number of processes; returns a summary of what was loaded.
+
+        With `required=False` and without a folder, a run that has not saved anything yet begins from the start: nothing
+        changes, and `path` in the summary is empty.
 
         `load_kwargs` and `map_location` exist for compatibility with Hugging Face Accelerate. This library never
         unpickles, so `load_kwargs` can only be `{"weights_only": True}`. It loads each tensor directly onto the device
@@ -366,7 +370,7 @@ class Accelerator:
         """
         _reject_unsupported(dict(load_kwargs=load_kwargs), (None, {}, {"weights_only": True}))
         _reject_unsupported(dict(map_location=map_location), (None, "cpu", "on_device"))
-        return self._core.load_state(None if input_dir is None else os.fspath(input_dir), strict)
+        return self._core.load_state(None if input_dir is None else os.fspath(input_dir), strict, required)
 
     def wait_for_checkpoint(self) -> None:
         """Waits until a background save has finished."""

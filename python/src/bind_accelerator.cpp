@@ -112,11 +112,14 @@ py::dict report_of(const LoadStateReport& report) {
 }
 
 py::dict load_state(
-    Core& core, const std::optional<std::string>& folder, bool strict) {
+    Core& core,
+    const std::optional<std::string>& folder,
+    bool strict,
+    bool required) {
   LoadStateReport report;
   {
     const BlockingCall blocking_call;
-    const LoadStateOptions options{.strict = strict};
+    const LoadStateOptions options{.strict = strict, .required = required};
     report =
         folder ? core->load_state(*folder, options) : core->load_state(options);
   }

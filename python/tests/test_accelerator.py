@@ -316,6 +316,15 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(accelerator.logging_dir, self.folder)
         self.assertTrue(accelerator.load_state()["path"].endswith("checkpoint_2"))
 
+    def test_a_first_start_has_nothing_to_load(self):
+        project = ProjectConfiguration(project_dir=self.folder, automatic_checkpoint_naming=True)
+        accelerator = Accelerator(cpu=True, project_config=project)
+        self.assertEqual(accelerator.load_state(required=False)["path"], "")
+        with self.assertRaises(errors.IoError):
+            accelerator.load_state()
+        accelerator.save_state()
+        self.assertTrue(accelerator.load_state(required=False)["path"].endswith("checkpoint_0"))
+
     def test_a_checkpoint_that_does_not_match_is_reported_and_nothing_changes(self):
         first = self.prepare_run()
         first[0].save_state(os.path.join(self.folder, "a"))

@@ -13,6 +13,7 @@
 #include "cli/commands/help.h"
 #include "cli/commands/jupyter.h"
 #include "cli/commands/launch.h"
+#include "cli/commands/plot.h"
 #include "cli/commands/test.h"
 
 namespace accelerate {
@@ -24,6 +25,7 @@ const std::vector<Command>& all_commands() {
       {explain_info, run_explain},
       {test_info, run_test},
       {checkpoint_info, run_checkpoint},
+      {plot_info, run_plot},
       {estimate_memory_info, run_estimate_memory},
       {jupyter_info, run_jupyter},
       {env_info, run_env},

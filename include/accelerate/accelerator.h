@@ -510,7 +510,7 @@ class ACCELERATE_API Accelerator {
   ///
   /// Throws `ArgumentError` for a tensor with more than one element, and
   /// `StateError` before `init_trackers`.
-  void log(const LogValues& values, const LogOptions& options = {});
+  void log(const LogValues& values, const LogValuesOptions& options = {});
   /// Passes images to all trackers. Each value is a tensor: uint8, or real
   /// numbers from 0 to 1, with 1, 3 or 4 channels.
   void log_images(
@@ -520,7 +520,7 @@ class ACCELERATE_API Accelerator {
       const std::string& table_name,
       const std::vector<std::string>& columns,
       const std::vector<std::vector<Json>>& rows,
-      const LogOptions& options = {});
+      const LogValuesOptions& options = {});
   /// Returns a tracker by its name. On a process that does not have the
   /// tracker, returns one that does nothing. Throws `ArgumentError` for a name
   /// that is not in `log_with`.

@@ -78,7 +78,7 @@ LogValue::LogValue(const std::map<std::string, Value>& values) : value_(false) {
   *this = LogValue(std::move(entries));
 }
 
-struct LogOptions {
+struct LogValuesOptions {
   /// The step of the values. Empty: the step after the last one.
   std::optional<std::int64_t> step = std::nullopt;
   /// Arguments for trackers that you wrote, by the name of the tracker.

@@ -58,7 +58,7 @@ struct TrackedValues {
   /// have the same time.
   std::int64_t time_us = 0;
   std::vector<TrackedEntry> entries;
-  /// What `LogOptions::log_kwargs` has for each tracker, by name.
+  /// What `LogValuesOptions::log_kwargs` has for each tracker, by name.
   Json kwargs;
 };
 

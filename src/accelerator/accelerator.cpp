@@ -305,7 +305,8 @@ void Accelerator::init_trackers(
   impl_->trackers.init(project_name, config, init_kwargs);
 }
 
-void Accelerator::log(const LogValues& values, const LogOptions& options) {
+void Accelerator::log(
+    const LogValues& values, const LogValuesOptions& options) {
   impl_->trackers.log(values, options);
 }
 
@@ -318,7 +319,7 @@ void Accelerator::log_table(
     const std::string& table_name,
     const std::vector<std::string>& columns,
     const std::vector<std::vector<Json>>& rows,
-    const LogOptions& options) {
+    const LogValuesOptions& options) {
   TrackedTable table;
   table.key = table_name;
   table.columns = columns;

@@ -217,7 +217,8 @@ bool RunTrackers::check_started(const char* caller) const {
   return trackers_ && !trackers_->empty();
 }
 
-void RunTrackers::log(const LogValues& values, const LogOptions& options) {
+void RunTrackers::log(
+    const LogValues& values, const LogValuesOptions& options) {
   if (!check_started("log")) {
     return;
   }
@@ -269,7 +270,8 @@ void RunTrackers::log_images(
       });
 }
 
-void RunTrackers::log_table(TrackedTable table, const LogOptions& options) {
+void RunTrackers::log_table(
+    TrackedTable table, const LogValuesOptions& options) {
   if (!check_started("log_table")) {
     return;
   }

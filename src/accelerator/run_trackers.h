@@ -30,9 +30,9 @@ class RunTrackers {
 
   void init(
       const std::string& project, const Json& config, const Json& init_kwargs);
-  void log(const LogValues& values, const LogOptions& options);
+  void log(const LogValues& values, const LogValuesOptions& options);
   void log_images(const LogValues& values, const LogImagesOptions& options);
-  void log_table(TrackedTable table, const LogOptions& options);
+  void log_table(TrackedTable table, const LogValuesOptions& options);
   std::shared_ptr<GeneralTracker> get(const std::string& name) const;
   void finish();
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import errors, logging, utils
+    from . import errors, logging, tracking, utils
     from ._kwargs import (
         AutocastKwargs,
         DataLoaderConfiguration,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .local_sgd import LocalSGD
     from .progress import TrainingProgress, tqdm
     from .state import DistributedType, PartialState
+    from .tracking import GeneralTracker, register_tracker_class
     from .utils import find_executable_batch_size, release_memory, set_seed
 
 # The module that defines each name. Modules are imported on first use, so that `accelerate` starts without torch.
@@ -58,6 +59,7 @@ _NAMES_BY_MODULE = {
     "local_sgd": ["LocalSGD"],
     "progress": ["TrainingProgress", "tqdm"],
     "state": ["DistributedType", "PartialState"],
+    "tracking": ["GeneralTracker", "register_tracker_class"],
     "utils": ["find_executable_batch_size", "release_memory", "set_seed"],
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
@@ -69,6 +71,7 @@ __all__ = [
     "DistributedDataParallelKwargs",
     "DistributedType",
     "Error",
+    "GeneralTracker",
     "GradScalerKwargs",
     "GradientAccumulationPlugin",
     "InitProcessGroupKwargs",
@@ -85,16 +88,18 @@ __all__ = [
     "find_executable_batch_size",
     "logging",
     "notebook_launcher",
+    "register_tracker_class",
     "release_memory",
     "set_seed",
     "skip_first_batches",
     "tqdm",
+    "tracking",
     "utils",
 ]
 
 
 def __getattr__(name: str):
-    if name in ("errors", "logging", "utils"):
+    if name in ("errors", "logging", "tracking", "utils"):
         return importlib.import_module(f".{name}", __name__)
     if name in _MODULE_OF:
         value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)

@@ -3,11 +3,12 @@
 
 import contextlib
 import os
+import weakref
 from typing import Any, Callable, Optional, Union
 
 import torch
 
-from . import _checkpoints, _kwargs, _nests, _objects, errors, graph, modules, operations, optimizers
+from . import _checkpoints, _kwargs, _nests, _objects, errors, graph, modules, operations, optimizers, tracking
 from . import data_loader as loaders
 from ._native import core as _core
 from .state import DistributedType, PartialState
@@ -91,7 +92,6 @@ class Accelerator:
                 fsdp_plugin=fsdp_plugin,
                 torch_tp_plugin=torch_tp_plugin,
                 megatron_lm_plugin=megatron_lm_plugin,
-                log_with=log_with,
                 dynamo_plugin=dynamo_plugin,
                 deepspeed_plugins=deepspeed_plugins,
                 parallelism_config=parallelism_config,
@@ -110,6 +110,7 @@ class Accelerator:
         self._project_configuration = _project(project_dir, project_config)
         self._autocast_kwargs = handlers.get("autocast_kwargs", _kwargs.AutocastKwargs())
         self._profile_kwargs = handlers.get("profile_kwargs", _kwargs.ProfileKwargs())
+        self._trackers = tracking.chosen(log_with)
         self._core = _core.Core(
             dict(
                 device_placement=device_placement,
@@ -125,6 +126,7 @@ class Accelerator:
                 rng_types=None if rng_types is None else [str(getattr(kind, "value", kind)) for kind in rng_types],
                 project_dir=None if project_dir is None else os.fspath(project_dir),
                 project_config=_kwargs.to_dict(self._project_configuration),
+                log_with=self._trackers,
                 **{name: _kwargs.to_dict(handler) for name, handler in handlers.items()},
             )
         )
@@ -447,6 +449,46 @@ class Accelerator:
         """The number of optimizer updates so far, including those before the run was resumed."""
         return self._core.step
 
+    # Trackers ---------------------------------------------------------------------------------
+
+    def init_trackers(
+        self, project_name: str, config: Optional[dict] = None, init_kwargs: Optional[dict] = None
+    ) -> None:
+        """Starts the trackers of `log_with` and gives them the configuration of the run."""
+        # A tracker in Python needs the interpreter to finish.
+        weakref.finalize(self, self._core.finish_trackers)
+        self._core.init_trackers(project_name, tracking.plain(config), init_kwargs or {})
+
+    def log(self, values: dict, step: Optional[int] = None, log_kwargs: Optional[dict] = None) -> None:
+        """Passes values to all trackers. Does not wait, neither for a GPU nor for a tracker."""
+        self._core.log(values, step, log_kwargs or {})
+
+    def log_images(self, values: dict, step: Optional[int] = None, *, dataformats: str = "NCHW") -> None:
+        """Passes tensors with images to all trackers: uint8, or real numbers from 0 to 1."""
+        self._core.log_images(values, step, dataformats)
+
+    def log_table(self, table_name: str, columns: list, data: list, step: Optional[int] = None) -> None:
+        """Passes a table to all trackers; each row of `data` has one value per column."""
+        self._core.log_table(table_name, columns, [tracking.plain(row) for row in data], step)
+
+    def get_tracker(self, name: str, unwrap: bool = False):
+        """Returns a tracker by its name, or its `tracker` if `unwrap` is true.
+
+        On a process that does not have the tracker, returns a tracker that does nothing.
+        """
+        self._core.check_tracker(name)
+        for tracker in self._trackers:
+            if not isinstance(tracker, str) and tracker.name == name:
+                if tracker.main_process_only and not self.is_main_process or tracker.instance is None:
+                    return tracking.GeneralTracker(_blank=True)
+                return tracker.instance.tracker if unwrap else tracker.instance
+        native = tracking.NativeTracker(name)
+        return native.tracker if unwrap else native
+
+    def finish_trackers(self) -> None:
+        """Waits until the trackers have everything, and closes them; `end_training` does this, too."""
+        self._core.finish_trackers()
+
     # Processes --------------------------------------------------------------------------------
 
     @property
@@ -559,7 +601,7 @@ class Accelerator:
         return self.free_memory(*objects)
 
     def end_training(self) -> None:
-        """Waits for all processes, then leaves the process group."""
+        """Finishes the trackers, waits for all processes, then leaves the process group."""
         self._core.end_training()
 
     def _mirror_of(self, model, caller: str):

@@ -11,6 +11,7 @@
 #include "python_loader.h"
 #include "python_module.h"
 #include "python_optimizer.h"
+#include "python_tracker.h"
 
 namespace accelerate::python {
 namespace {
@@ -344,6 +345,54 @@ void bind_checkpoints(CoreClass& core) {
       });
 }
 
+void bind_trackers(CoreClass& core) {
+  core.def(
+          "init_trackers",
+          [](Core& self,
+             const std::string& project,
+             const Json& config,
+             const Json& init_kwargs) {
+            self->init_trackers(project, config, init_kwargs);
+          },
+          py::call_guard<BlockingCall>())
+      .def(
+          "log",
+          [](Core& self,
+             const py::dict& values,
+             std::optional<std::int64_t> step,
+             const Json& log_kwargs) {
+            self->log(
+                log_values(values), {.step = step, .log_kwargs = log_kwargs});
+          })
+      .def(
+          "log_images",
+          [](Core& self,
+             const py::dict& values,
+             std::optional<std::int64_t> step,
+             const std::string& dataformats) {
+            self->log_images(
+                log_values(values), {.step = step, .dataformats = dataformats});
+          })
+      .def(
+          "log_table",
+          [](Core& self,
+             const std::string& name,
+             const std::vector<std::string>& columns,
+             const std::vector<std::vector<Json>>& rows,
+             std::optional<std::int64_t> step) {
+            self->log_table(name, columns, rows, {.step = step});
+          })
+      .def(
+          "check_tracker",
+          [](Core& self, const std::string& name) {
+            static_cast<void>(self->get_tracker(name));
+          })
+      .def(
+          "finish_trackers",
+          [](Core& self) { self->finish_trackers(); },
+          py::call_guard<BlockingCall>());
+}
+
 void bind_properties(CoreClass& core) {
   core.def_property_readonly(
           "state", [](Core& self) { return PartialState(self->state()); })
@@ -408,6 +457,7 @@ void bind_accelerator(py::module_& module) {
   bind_preparing(core);
   bind_training(core);
   bind_checkpoints(core);
+  bind_trackers(core);
   bind_properties(core);
   py::class_<Graph>(module, "Graph")
       .def(

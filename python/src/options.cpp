@@ -8,6 +8,7 @@
 
 #include "accelerate/error.h"
 #include "python_optimizer.h"
+#include "python_tracker.h"
 
 namespace accelerate::python {
 namespace {
@@ -151,6 +152,20 @@ AutocastKwargs autocast_kwargs(const py::dict& options) {
   return result;
 }
 
+// Names, and adapters of trackers that are written in Python.
+std::vector<LogWith> log_with(const py::iterable& trackers) {
+  std::vector<LogWith> result;
+  for (const py::handle tracker : trackers) {
+    if (py::isinstance<py::str>(tracker)) {
+      result.emplace_back(tracker.cast<std::string>());
+    } else {
+      result.emplace_back(std::make_shared<PythonTracker>(
+          py::reinterpret_borrow<py::object>(tracker)));
+    }
+  }
+  return result;
+}
+
 ProjectConfiguration project_configuration(const py::dict& options) {
   Fields fields("ProjectConfiguration", options);
   ProjectConfiguration result;
@@ -279,6 +294,10 @@ AcceleratorOptions accelerator_options(const py::dict& options) {
   fields.read("project_dir", folder);
   if (folder) {
     result.project_dir = *folder;
+  }
+  if (const py::object trackers = fields.take("log_with");
+      !trackers.is_none()) {
+    result.log_with = log_with(trackers);
   }
   std::vector<std::string> kinds;
   fields.read("rng_types", kinds);

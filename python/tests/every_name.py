@@ -22,6 +22,7 @@ from accelerate_cpp import (
     AutocastKwargs,
     DataLoaderConfiguration,
     DistributedDataParallelKwargs,
+    GeneralTracker,
     GradientAccumulationPlugin,
     LocalSGD,
     PartialState,
@@ -492,6 +493,40 @@ def names_and_requests():
     assert accelerator.checkpoint_requested()
 
 
+class ListTracker(GeneralTracker):
+    """Runs on every process."""
+
+    name = "list"
+    requires_logging_directory = False
+    main_process_only = False
+
+    def __init__(self):
+        self.tracker = []
+        super().__init__()
+
+    def log(self, values, step=None, **kwargs):
+        self.tracker.append((step, values, kwargs))
+
+    def log_images(self, values, step=None):
+        self.tracker.append((step, [image[:4] for image in values["image"]]))
+
+    def log_table(self, table_name, columns, data, step=None):
+        self.tracker.append((step, table_name, columns, data))
+
+
+def trackers():
+    accelerator = Accelerator(log_with=[ListTracker(), "jsonl"], project_dir=path("tracked"))
+    accelerator.init_trackers("project", {"lr": 0.1})
+    accelerator.log({"rank": RANK}, step=3, log_kwargs={"list": {"tag": "x"}})
+    accelerator.log_images({"image": torch.zeros(1, 2, 2)}, step=4)
+    accelerator.log_table("table", ["a"], [[1]], step=5)
+    logged = accelerator.get_tracker("list", unwrap=True)
+    accelerator.finish_trackers()
+    assert logged == [(3, {"rank": RANK}, {"tag": "x"}), (4, [b"\x89PNG"]), (5, "table", ["a"], [[1]])], logged
+    accelerator.wait_for_everyone()
+    assert len(os.listdir(path("tracked/project"))) == 1
+
+
 def end_training():
     accelerator = Accelerator()
     model = accelerator.prepare(linear())
@@ -531,6 +566,7 @@ TESTS = (
     batch_sizes,
     checkpoints,
     files,
+    trackers,
     names_and_requests,
     end_training,
 )

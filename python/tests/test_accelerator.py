@@ -404,7 +404,7 @@ class BadInput(unittest.TestCase):
             Accelerator(cpu=True, project_dir="here", project_config=ProjectConfiguration(project_dir="there"))
 
     def test_rejects_unsupported_arguments(self):
-        for name in ("log_with", "fsdp_plugin", "torch_tp_plugin", "dynamo_backend"):
+        for name in ("fsdp_plugin", "torch_tp_plugin", "dynamo_backend"):
             with self.assertRaisesRegex(errors.UnsupportedError, f"does not support `{name}"):
                 Accelerator(cpu=True, **{name: "x"})
         with self.assertRaisesRegex(errors.ArgumentError, "`fp7`"):

@@ -86,8 +86,8 @@ std::string_view name_of(Op op) {
 
 Node::~Node() {
   std::vector<Value> pending;
-  const auto collect = [&pending](std::vector<Value>& operands) {
-    for (Value& operand : operands) {
+  const auto collect = [&pending](std::vector<Value>& values) {
+    for (Value& operand : values) {
       if (operand != nullptr && operand.use_count() == 1) {
         pending.push_back(std::move(operand));
       }

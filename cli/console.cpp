@@ -51,7 +51,9 @@ void Console::print(std::string_view text) {
   if (error != 0 && error != EPIPE) {
     throw IoError(
         str_cat("cannot write to stdout: ", errno_text(error)),
-        "free space on that disk, or redirect the output to another disk");
+        error == ENOSPC || error == EDQUOT
+            ? "free space on that disk, or redirect the output to another disk"
+            : "check where stdout is redirected");
   }
 }
 

@@ -90,7 +90,9 @@ class Flattened {
               " as `",
               key,
               "`"),
-          "log one number, such as its mean, or `histogram_of` the tensor");
+          tensor.defined() ? "log one number, such as the tensor's mean, or "
+                             "log `histogram_of(tensor)`"
+                           : "assign a value to the tensor before you log it");
     }
     if (tensor.device().is_cpu()) {
       entries.push_back({key, number_in(tensor)});

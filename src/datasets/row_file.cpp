@@ -195,7 +195,14 @@ class RowFileTable : public Table {
     for (const Json& column : json.as_array()) {
       const auto type = column.at("type").as_integer();
       if (type < 0 || type > static_cast<int>(ColumnType::reals)) {
-        fail(0, "a column has an unknown type");
+        fail(
+            index_ + (static_cast<std::size_t>(rows_) + 1) * 8,
+            str_cat(
+                "the column `",
+                column.at("name").as_string(),
+                "` has the type ",
+                type,
+                ", which this version does not know"));
       }
       columns_.push_back(
           {column.at("name").as_string(), static_cast<ColumnType>(type)});

@@ -14,8 +14,8 @@ namespace {
 at::Generator generator_of_device(const std::optional<c10::Device>& device) {
   if (!device || device->is_cpu()) {
     throw UnsupportedError(
-        "RngType::cuda selects the generator of this process's GPU, but the "
-        "process runs on the CPU",
+        "synchronize_rng_state: RngType::cuda selects the generator of this "
+        "process's GPU, but the process runs on the CPU",
         "use RngType::torch, or run on a GPU");
   }
   return at::globalContext().defaultGenerator(*device);
@@ -31,8 +31,11 @@ at::Generator select_generator(
     case RngType::generator:
       if (!generator || !generator->defined()) {
         throw ArgumentError(
-            "RngType::generator needs a generator, but none was passed",
-            "pass the generator as the second argument, or use RngType::torch");
+            "synchronize_rng_state: RngType::generator needs a generator, but "
+            "none was passed",
+            "pass the generator as the second argument of "
+            "`synchronize_rng_state` or `synchronize_rng_states`, or use "
+            "RngType::torch");
       }
       return *generator;
     case RngType::cuda:

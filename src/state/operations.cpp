@@ -46,11 +46,11 @@ void check_can_concatenate(
               index,
               " has shape ",
               first.sizes(),
-              " in nest 0 and ",
+              " in `nests[0]`, but ",
               parts[nest].sizes(),
-              " in nest ",
+              " in `nests[",
               nest,
-              ", which cannot be concatenated along dimension ",
+              "]`; these shapes cannot be concatenated along dimension ",
               dim),
           "make all other dimensions the same size, for example by padding");
     }

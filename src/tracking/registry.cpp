@@ -129,7 +129,8 @@ void register_tracker_class(
   if (name.empty() || name == "all" || built_in_trackers().contains(name)) {
     throw ArgumentError(
         str_cat("a tracker class cannot have the name `", name, "`"),
-        "choose a name that no tracker of this library has");
+        "choose a name that is not empty, not `all`, and not the name of a "
+        "built-in tracker");
   }
   const std::scoped_lock lock(registered.mutex);
   if (!registered.makers.emplace(name, std::move(make)).second) {

@@ -141,7 +141,9 @@ double min_lr_fraction(const Request& request) {
             "the schedule `",
             request.name(),
             "` needs exactly one of `min_lr` and `min_lr_rate`"),
-        "pass `{.min_lr_rate = 0.1}` to end at a tenth of the learning rate");
+        str_cat(
+            options.min_lr ? "pass only one of them, for example" : "pass",
+            " `{.min_lr_rate = 0.1}` to end at a tenth of the learning rate"));
   }
   return options.min_lr ? *options.min_lr / request.initial_lr()
                         : *options.min_lr_rate;

@@ -208,8 +208,10 @@ const BadInput kBadInputs[] = {
     {"RngWithoutGenerator",
      [] { synchronize_rng_state(RngType::generator, std::nullopt, Group()); },
      Kind::argument,
-     "RngType::generator needs a generator, but none was passed",
-     "pass the generator as the second argument, or use RngType::torch"},
+     "synchronize_rng_state: RngType::generator needs a generator, but none "
+     "was passed",
+     "pass the generator as the second argument of `synchronize_rng_state` or "
+     "`synchronize_rng_states`, or use RngType::torch"},
     {"LauncherProcesses",
      [] { debug_launcher([] {}, {.num_processes = 0}); },
      Kind::argument,
@@ -273,8 +275,8 @@ const BadInput kBadInputs[] = {
        }
      },
      Kind::unsupported,
-     "RngType::cuda selects the generator of this process's GPU, but the "
-     "process runs on the CPU",
+     "synchronize_rng_state: RngType::cuda selects the generator of this "
+     "process's GPU, but the process runs on the CPU",
      "use RngType::torch, or run on a GPU"},
     {"DebugVariable",
      state_with("ACCELERATE_DEBUG_MODE", "2"),

@@ -213,8 +213,8 @@ TEST(Concatenate, RejectsShapesThatDoNotMatch) {
         static_cast<void>(concatenate(
             std::vector<List>{{at::ones({2, 3})}, {at::ones({2, 4})}}));
       }),
-      "concatenate: tensor 0 has shape [2, 3] in nest 0 and [2, 4] in "
-      "nest 1, which cannot be concatenated along dimension 0");
+      "concatenate: tensor 0 has shape [2, 3] in `nests[0]`, but [2, 4] in "
+      "`nests[1]`; these shapes cannot be concatenated along dimension 0");
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         static_cast<void>(

@@ -36,7 +36,7 @@ namespace accelerate::store {
 constexpr std::string_view kMagic = "ACCSTOR2";
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kProofBytes = 32;
-/// A frame begins with its length and its code.
+/// The size of the length at the start of a frame; a u8 code follows.
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kHeaderBytes = kLengthBytes + 1;
 constexpr std::size_t kTagBytes = 16;

@@ -85,11 +85,11 @@ std::string rank_file_name(int rank);
 /// `head.weight.exp_avg@4096`. `offset` is the index of the first element.
 std::string range_name(const std::string& tensor, std::int64_t offset);
 
-/// Returns a text such as `Float[3, 6]`.
+/// Returns text such as `Float[3, 6]`.
 std::string describe_type(
     c10::ScalarType dtype, const std::vector<std::int64_t>& shape);
 
-/// Returns a text such as `[4096, 8192)`: the elements of a range.
+/// Returns text such as `[4096, 8192)`: the elements of a range.
 std::string describe_range(std::int64_t offset, std::int64_t length);
 
 /// Returns the number of elements of a tensor.

@@ -11,8 +11,8 @@
 
 namespace transformers::hub {
 
-/// The requested files: `files`, or the files for `content` if `files` is
-/// empty.
+/// Which files to fetch: those in `files`, or, if it is empty, the ones that
+/// `content` needs.
 struct RequestedFiles {
   Content content = Content::model;
   std::vector<std::string> files = {};

@@ -74,7 +74,8 @@ struct LaunchMessages {
 std::unique_ptr<ControlPlane> open_control_plane(
     const LaunchPlan& plan, const LaunchMessages& messages);
 
-/// The addresses that machine 0 opens.
+/// Where machine 0 listens: the store, the endpoint for the other machines, and
+/// the program's port.
 struct MainMachineOptions {
   StoreServerOptions store;
   Endpoint endpoint;  ///< The endpoint to which other machines connect.

@@ -65,7 +65,8 @@ class JsonCursor {
   void skip_whitespace();
   void release_pages();
   void expect(char expected);
-  /// Returns whether the container ends here; otherwise reads the comma.
+  /// Returns true if the container ends here. Otherwise reads the comma, except
+  /// before the first element, and returns false.
   bool at_container_end(char bracket, bool first);
   void skip_string();
   std::string_view digits();

@@ -130,8 +130,9 @@ Value take(const Value& x, const Value& indices, std::int64_t dim);
 Value take_at(const Value& x, const Value& indices);
 
 enum class Scatter : std::uint8_t { set, add, maximum, minimum, multiply };
-/// `x` with `updates` [n, rest of x] combined in at `indices` [n, k], the first
-/// `k` coordinates.
+/// Returns `x` after each of the n slices in `updates` [n, rest of x] has been
+/// combined, as `how` says, with the slice of `x` whose first `k` coordinates
+/// are the matching row of `indices` [n, k].
 Value put_at(
     Scatter how, const Value& x, const Value& indices, const Value& updates);
 

@@ -21,8 +21,9 @@ struct ClientOption {
   std::int64_t value = 0;
 };
 
-/// The options that make a client with `device_count` devices, if the plugin
-/// lets the caller choose; the others use the devices of the machine.
+/// Returns the options that give a client `device_count` devices. Empty if the
+/// plugin does not let the caller choose; the client then uses all devices of
+/// the machine.
 std::vector<ClientOption> client_options(
     PluginKind kind, std::int64_t device_count);
 

@@ -42,6 +42,11 @@ def matching(pattern):
     return found
 
 
+def differences(points, name):
+    """What distinguishes `points` from a property in unicode_property_tables.cpp."""
+    return set(points) ^ set(matching(rf"[\p{{{name}}}]"))
+
+
 def removed_by(normalizer):
     """Returns the code points that a normalizer removes. Tests each code point
     separately, so that decompositions do not interfere."""
@@ -156,15 +161,15 @@ def main():
         "",
     ]
     for name, points in {
-        "kLetters": matching(r"\p{L}"),
-        "kNumbers": matching(r"\p{N}"),
-        "kSpaces": matching(r"\s"),
-        "kWords": word_characters(),
-        "kNumerics": isolated_by(pre_tokenizers.Digits(individual_digits=True)),
-        "kPunctuation": isolated_by(pre_tokenizers.Punctuation()),
+        "kWordDifferences": differences(word_characters(), "word"),
+        "kNumericDifferences": differences(
+            isolated_by(pre_tokenizers.Digits(individual_digits=True)), "N"),
+        "kPunctuationDifferences": differences(
+            isolated_by(pre_tokenizers.Punctuation()), "P"),
+        "kNonspacingMarkDifferences": differences(removed_by(accents), "Mn"),
+        "kCombiningMarkDifferences": differences(
+            removed_by(normalizers.StripAccents()), "M"),
         "kControls": removed_by(clean),
-        "kNonspacingMarks": removed_by(accents),
-        "kCombiningMarks": removed_by(normalizers.StripAccents()),
         "kChinese": [c for c in POINTS if chinese.normalize_str(chr(c)) == f" {chr(c)} "],
         "kCanonical": decomposing(normalizers.NFD(), "NFD"),
         "kCompatible": decomposing(normalizers.NFKD(), "NFKD"),

@@ -14,36 +14,41 @@ namespace {
 
 constexpr std::size_t kCodePoints = 0x110000;
 
-void set_flag(
+void flip_flag(
     std::vector<std::uint16_t>& classes,
     CodeRanges ranges,
     std::uint16_t flag) {
   for (const CodeRange& range : ranges) {
     for (std::uint32_t c = range.first; c <= range.last; ++c) {
-      classes[c] = static_cast<std::uint16_t>(classes[c] | flag);
+      classes[c] = static_cast<std::uint16_t>(classes[c] ^ flag);
     }
   }
 }
 
 std::vector<std::uint16_t> all_classes() {
   std::vector<std::uint16_t> classes(kCodePoints);
-  set_flag(classes, kLetters, kLetter);
-  set_flag(classes, kNumbers, kNumber);
-  set_flag(classes, kSpaces, kSpace);
-  set_flag(classes, kWords, kWord);
-  set_flag(classes, kNumerics, kNumeric);
-  set_flag(classes, kPunctuation, kPunct);
-  set_flag(classes, kControls, kControl);
-  set_flag(classes, kNonspacingMarks, kNonspacingMark);
-  set_flag(classes, kCombiningMarks, kCombiningMark);
-  set_flag(classes, kChinese, kCjk);
-  set_flag(classes, kCanonical, kDecomposes);
-  set_flag(classes, kCompatible, kCompatDecomposes);
-  set_flag(classes, property_ranges(find_property("M")), kMark);
-  set_flag(
-      classes,
-      property_ranges(find_property("PosixPunct")),
-      kPunctuationOrSymbol);
+  const auto add = [&](std::string_view property, std::uint16_t flag) {
+    flip_flag(classes, property_ranges(find_property(property)), flag);
+  };
+  add("L", kLetter);
+  add("N", kNumber);
+  add("White_Space", kSpace);
+  add("word", kWord);
+  flip_flag(classes, kWordDifferences, kWord);
+  add("N", kNumeric);
+  flip_flag(classes, kNumericDifferences, kNumeric);
+  add("P", kPunct);
+  flip_flag(classes, kPunctuationDifferences, kPunct);
+  add("Mn", kNonspacingMark);
+  flip_flag(classes, kNonspacingMarkDifferences, kNonspacingMark);
+  add("M", kCombiningMark);
+  flip_flag(classes, kCombiningMarkDifferences, kCombiningMark);
+  add("M", kMark);
+  add("PosixPunct", kPunctuationOrSymbol);
+  flip_flag(classes, kControls, kControl);
+  flip_flag(classes, kChinese, kCjk);
+  flip_flag(classes, kCanonical, kDecomposes);
+  flip_flag(classes, kCompatible, kCompatDecomposes);
   for (const ClassRange& range : kMarkClasses) {
     for (std::uint32_t c = range.first; c <= range.last; ++c) {
       classes[c] |= kHasCombiningClass;

@@ -31,17 +31,20 @@ struct ClassRange {
 };
 using ClassRanges = std::span<const ClassRange>;
 
-extern const CodeRanges kLetters;      // \p{L} in regular expressions
-extern const CodeRanges kNumbers;      // \p{N} in regular expressions
-extern const CodeRanges kSpaces;       // White_Space
-extern const CodeRanges kWords;        // \w
-extern const CodeRanges kNumerics;     // `Digits` splits at these
-extern const CodeRanges kPunctuation;  // punctuation in ASCII and in Unicode
-extern const CodeRanges kControls;     // `clean_text` removes these
-// `strip_accents` (BERT) removes these
-extern const CodeRanges kNonspacingMarks;
-extern const CodeRanges kCombiningMarks;  // `StripAccents` removes these
-extern const CodeRanges kChinese;         // BERT adds spaces around these
+// Each of these sets equals a property of regular expressions
+// (unicode_properties.h), except in the ranges of its table, which have the
+// opposite value. The sets come from other versions of Unicode than the
+// properties.
+extern const CodeRanges kWordDifferences;         // \w: `word`
+extern const CodeRanges kNumericDifferences;      // `Digits` splits here: `N`
+extern const CodeRanges kPunctuationDifferences;  // punctuation: `P`
+// `strip_accents` (BERT) removes these: `Mn`
+extern const CodeRanges kNonspacingMarkDifferences;
+// `StripAccents` removes these: `M`
+extern const CodeRanges kCombiningMarkDifferences;
+
+extern const CodeRanges kControls;  // `clean_text` removes these
+extern const CodeRanges kChinese;   // BERT adds spaces around these
 
 // Characters that the normalization forms decompose. The decompositions come
 // from utf8proc.

@@ -67,4 +67,12 @@ void Plugin::check_versions(const std::vector<PluginVersion>& versions) const {
   }
 }
 
+std::filesystem::path library_folder(const void* address) {
+  Dl_info info{};
+  if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) {
+    return std::filesystem::current_path();
+  }
+  return std::filesystem::absolute(info.dli_fname).parent_path();
+}
+
 }  // namespace accelerate

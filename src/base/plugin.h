@@ -68,4 +68,7 @@ class Plugin {
   void* handle_;
 };
 
+/// Returns the folder of the library or program that contains `address`.
+std::filesystem::path library_folder(const void* address);
+
 }  // namespace accelerate

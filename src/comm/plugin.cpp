@@ -4,8 +4,6 @@
 #include <cctype>
 #include <filesystem>
 
-#include <dlfcn.h>
-
 #include <torch/headeronly/version.h>
 
 #include "accelerate/error.h"
@@ -18,14 +16,6 @@ namespace {
 // The address of this object identifies the library (or test program) that
 // contains this file.
 const char kMarker = 0;
-
-std::filesystem::path own_folder() {
-  Dl_info info{};
-  if (dladdr(&kMarker, &info) == 0 || info.dli_fname == nullptr) {
-    return std::filesystem::current_path();
-  }
-  return std::filesystem::absolute(info.dli_fname).parent_path();
-}
 
 std::string to_upper_case(std::string text) {
   for (char& c : text) {
@@ -60,7 +50,8 @@ void check_exists(
 const BackendPlugin& load_backend_plugin(
     const std::string& name, const std::string& folder) {
   const std::filesystem::path library =
-      (folder.empty() ? own_folder() : std::filesystem::path(folder)) /
+      (folder.empty() ? library_folder(&kMarker)
+                      : std::filesystem::path(folder)) /
       str_cat("libaccelerate_", name, ".so");
   check_exists(name, library);
   const Plugin plugin(

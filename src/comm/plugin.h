@@ -57,9 +57,8 @@ struct BackendPlugin {
   Transport* (*create)(const PluginGroupOptions& options);
 };
 
-/// The type of the only function that a plugin library exports. The function is
-/// named `accelerate_backend_plugin` and has C linkage.
-using BackendPluginEntry = const BackendPlugin* (*)();
+/// The only function that a plugin library exports, with C linkage. It takes no
+/// arguments and returns a `const BackendPlugin*`.
 inline constexpr const char* kPluginEntryName = "accelerate_backend_plugin";
 
 /// Loads `libaccelerate_<name>.so` from `folder`, or from the folder of

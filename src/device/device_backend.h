@@ -125,9 +125,8 @@ struct DevicePlugin {
   DeviceBackend& (*backend)();
 };
 
-/// The type of the `extern "C"` function that a device library exports under
-/// the name `kDeviceEntryName`.
-using DevicePluginEntry = const DevicePlugin* (*)();
+/// The `extern "C"` function that a device library exports. It takes no
+/// arguments and returns a `const DevicePlugin*`.
 inline constexpr const char* kDeviceEntryName = "accelerate_device_plugin";
 
 }  // namespace accelerate

@@ -14,7 +14,7 @@ struct XlaOptions {
   std::string plugin = {};        ///< Absolute path of a PJRT plugin.
   std::int64_t device_count = 1;  ///< For a plugin that can choose (the CPU).
   std::string cache = {};  ///< Folder for compiled programs; none if empty.
-  bool strict = false;  ///< An operator without a lowering is an error.
+  bool strict = false;     ///< An operator without a lowering is an error.
 };
 
 /// What the device has done so far.
@@ -37,8 +37,8 @@ class XlaDevice {
   /// The number of devices in the mesh.
   virtual std::int64_t device_count() const = 0;
 
-  /// Starts one program that computes every live tensor. Call it at the end of a
-  /// training step: equal steps then use one compiled program.
+  /// Starts one program that computes every live tensor. Call it at the end of
+  /// a training step: equal steps then use one compiled program.
   virtual void run() = 0;
 
   /// Waits for all started programs; throws if one failed.
@@ -53,13 +53,14 @@ class XlaDevice {
   virtual std::map<std::string, std::int64_t> fallbacks() = 0;
 };
 
-/// The table that libaccelerate_xla.so exports. `abi` comes first: the layout of
-/// the rest depends on it.
+/// The table that libaccelerate_xla.so exports. `abi` comes first: the layout
+/// of the rest depends on it.
 struct XlaPlugin {
   std::uint32_t abi;  ///< Must be `kXlaAbi`.
   const char* torch_version;
-  /// Registers the device with LibTorch. Must happen before the first `backward`
-  /// of the process, because the autograd engine makes its threads then.
+  /// Registers the device with LibTorch. Must happen before the first
+  /// `backward` of the process, because the autograd engine makes its threads
+  /// then.
   void (*register_device)();
   /// Opens the plugin and its devices. A second call with the same options
   /// returns the same object; with others it throws `StateError`.
@@ -67,11 +68,10 @@ struct XlaPlugin {
 };
 
 inline constexpr std::uint32_t kXlaAbi = 1;
-using XlaPluginEntry = const XlaPlugin* (*)();
 inline constexpr const char* kXlaEntryName = "accelerate_xla_plugin";
 
-/// Loads the library next to libaccelerate.so. Throws `UnsupportedError` if this
-/// build has none or it is of another build.
+/// Loads the library next to libaccelerate.so. Throws `UnsupportedError` if
+/// this build has none or it is of another build.
 const XlaPlugin& load_xla_library();
 
 /// Loads the library at `path`, for tests.

@@ -28,7 +28,9 @@ accelerate_add_tests(unit/xla_device PCH nn LIBS accelerate_test_xla_device SHAR
   xla/device_test.cpp)
 # The library as a program loads it. It uses libaccelerate.so, so this program
 # links no internals but the loader.
-accelerate_add_archive(accelerate_xla_loader ${PROJECT_SOURCE_DIR}/src/device/xla_library.cpp)
+accelerate_add_archive(accelerate_xla_loader
+  ${PROJECT_SOURCE_DIR}/src/base/plugin.cpp
+  ${PROJECT_SOURCE_DIR}/src/device/xla_library.cpp)
 accelerate_set_target_defaults(accelerate_xla_loader PCH tensor)
 accelerate_add_tests(unit/xla_library PCH nn SHARDS 1
   LIBS accelerate_xla_loader accelerate::accelerate accelerate_torch

@@ -3,39 +3,21 @@
 
 #include <filesystem>
 
-#include <dlfcn.h>
-
+#include "base/plugin.h"
 #include "xla/pjrt/plugin_api.h"
 
 namespace accelerate::xla {
 namespace {
 
-void* open_plugin(const std::string& path) {
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) {
-    const char* reason = dlerror();
-    throw UnsupportedError(
-        str_cat(
-            "cannot load the PJRT plugin `",
-            path,
-            "`: ",
-            reason != nullptr ? reason : "dlopen gave no reason"),
-        "install a plugin, for example the wheel `xla-cpu-pjrt`, and set "
-        "PJRT_PLUGIN_PATH to its .so file");
-  }
-  return handle;
-}
-
-const PJRT_Api* find_table(void* handle, const std::string& path) {
-  using Entry = const PJRT_Api* (*)();
-  const auto entry = reinterpret_cast<Entry>(dlsym(handle, "GetPjrtApi"));
-  const PJRT_Api* table = entry != nullptr ? entry() : nullptr;
-  if (table == nullptr) {
-    throw UnsupportedError(
-        str_cat("`", path, "` is not a PJRT plugin: it has no `GetPjrtApi`"),
-        "set PJRT_PLUGIN_PATH to a plugin's .so file");
-  }
-  return table;
+const PJRT_Api& load_table(const std::string& path) {
+  return accelerate::Plugin(
+             path,
+             {.feature = "XLA",
+              .entry = "GetPjrtApi",
+              .hint = "install a plugin, for example the wheel "
+                      "`xla-cpu-pjrt`, and set PJRT_PLUGIN_PATH to its .so "
+                      "file"})
+      .table<PJRT_Api>();
 }
 
 // The major version changes when the layout of the structures does. Every
@@ -143,9 +125,9 @@ Plugin::Plugin(const std::string& path)
         "use an absolute path");
   }
   prepare_environment(kind_);
-  const PJRT_Api* table = find_table(open_plugin(path), path);
-  check_version(*table, path);
-  api_ = std::make_shared<const PluginApi>(table, path);
+  const PJRT_Api& table = load_table(path);
+  check_version(table, path);
+  api_ = std::make_shared<const PluginApi>(&table, path);
   ACCELERATE_PJRT_ARGS(Plugin_Initialize, args);
   ACCELERATE_PJRT_CALL(*api_, Plugin_Initialize, args, "start the plugin");
 }

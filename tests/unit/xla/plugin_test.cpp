@@ -40,8 +40,8 @@ TEST(XlaPlugin, RefusesARelativePath) {
 TEST(XlaPlugin, NamesAMissingFile) {
   EXPECT_THAT(
       message_of<UnsupportedError>([] { Plugin("/no/such/plugin.so"); }),
-      HasSubstr("cannot load the PJRT plugin `/no/such/plugin.so`: /no/such/"
-                "plugin.so: cannot open shared object file"));
+      HasSubstr("XLA cannot be loaded: /no/such/plugin.so: cannot open shared "
+                "object file"));
 }
 
 TEST(XlaPlugin, RefusesALibraryWithoutTheEntryPoint) {
@@ -49,7 +49,7 @@ TEST(XlaPlugin, RefusesALibraryWithoutTheEntryPoint) {
 
   EXPECT_EQ(
       message_of<UnsupportedError>([&] { Plugin{path}; }),
-      "`" + path + "` is not a PJRT plugin: it has no `GetPjrtApi`");
+      "`" + path + "` is not a library for XLA");
 }
 
 TEST(XlaPlugin, RefusesAnotherMajorVersion) {

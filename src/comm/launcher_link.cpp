@@ -207,8 +207,4 @@ void report_status_to_launcher(const std::string& text) noexcept {
   call_launcher([&](StoreClient& client) { client.set_status(text); });
 }
 
-void report_failure_to_launcher(const std::string& text) noexcept {
-  call_launcher([&](StoreClient& client) { client.report_failure(text); });
-}
-
 }  // namespace accelerate

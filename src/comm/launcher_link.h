@@ -32,7 +32,4 @@ void set_launcher_link(const StoreClientOptions& options);
 /// step of a fast loop.
 void report_status_to_launcher(const std::string& text) noexcept;
 
-/// Reports the exception that is about to terminate this rank.
-void report_failure_to_launcher(const std::string& text) noexcept;
-
 }  // namespace accelerate

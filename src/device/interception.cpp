@@ -235,14 +235,6 @@ void mark(const at::Tensor& tensor, std::shared_ptr<Interceptor> interceptor) {
       tensor.key_set() | c10::DispatchKeySet(kMarkKey));
 }
 
-void unmark(const at::Tensor& tensor) {
-  if (const Mark* mark = mark_of(tensor)) {
-    const c10::Storage before = mark->before;
-    replace_storage(
-        tensor, before, tensor.key_set() - c10::DispatchKeySet(kMarkKey));
-  }
-}
-
 Interceptor* interceptor_of(const at::Tensor& tensor) {
   const Mark* mark = mark_of(tensor);
   return mark != nullptr ? mark->interceptor.get() : nullptr;

@@ -72,8 +72,6 @@ class InterceptedCall {
 /// The mark survives `set_data` and therefore `Module::to` and `torch::load`.
 /// Results of operators, except views, and copies of a module have no mark.
 void mark(const at::Tensor& tensor, std::shared_ptr<Interceptor> interceptor);
-/// Removes the mark; does nothing to a tensor without a mark.
-void unmark(const at::Tensor& tensor);
 /// Returns the interceptor of a marked tensor; null without a mark.
 Interceptor* interceptor_of(const at::Tensor& tensor);
 

@@ -156,25 +156,6 @@ TEST(Interception, SurvivesReplacedData) {
   EXPECT_THAT(record->names, Contains("aten::t"));
 }
 
-TEST(Interception, EndsWithUnmark) {
-  const auto record = std::make_shared<Record>();
-  const at::Tensor tensor = at::ones({2});
-  const at::Tensor alias = tensor.view({2, 1});
-  mark(tensor, record);
-  EXPECT_EQ(interceptor_of(tensor), record.get());
-  EXPECT_EQ(interceptor_of(alias), nullptr);
-  tensor.add_(1);
-
-  unmark(tensor);
-  record->names.clear();
-  tensor.add_(1);
-
-  EXPECT_EQ(interceptor_of(tensor), nullptr);
-  EXPECT_THAT(record->names, IsEmpty());
-  EXPECT_TRUE(at::equal(alias, at::full({2, 1}, 3.0)));
-  EXPECT_TRUE(tensor.is_alias_of(alias));
-}
-
 TEST(Interception, ANewMarkReplacesTheOldOne) {
   const auto first = std::make_shared<Record>();
   const auto second = std::make_shared<Record>();

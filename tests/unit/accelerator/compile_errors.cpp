@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that must not compile; compile_errors.sh checks the messages.
+// `prepare` and other templates refuse unsuitable arguments. compile_errors.sh
+// compiles each of these cases and looks for the text in the error message:
+//
+// refused CASE_UNKNOWN: prepare takes torch::nn modules (also holders,
+// shared_ptr refused CASE_LIBTORCH_SCHEDULER: with accelerate::adapt() first
+// refused CASE_NO_ARGUMENT: calls the function with one argument
 #include <memory>
 #include <string>
 

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that must not compile; compile_errors.sh checks the messages.
+// A `DataLoader` refuses an unsuitable dataset. compile_errors.sh compiles
+// each of these cases and looks for the text in the error message:
+//
+// refused CASE_NOT_CONST: a const, thread-safe
+// refused CASE_NO_DATASET: a DataLoader needs a dataset with
+// refused CASE_NO_COLLATE: pass a collate function as the third argument
 #include <string>
 
 #include <accelerate/data_loader.h>

@@ -156,13 +156,14 @@ constexpr Head kHeads[] = {
 
 // Adds the layers that follow the body of a masked language model. The output
 // matrix is the embedding unless `tie_word_embeddings` is false.
-void add_language_head(Architecture& model, std::int64_t width) {
+void add_language_head(
+    Architecture& model, std::int64_t width, bool has_decoder_bias) {
   const std::int64_t vocabulary = model.number("vocab_size");
   model.linear("lm_head.transform", width, width);
   model.norm("lm_head.norm", width);
   model.embedding("lm_head.bias", vocabulary, 1);
   if (!model.flag("tie_word_embeddings", true)) {
-    model.embedding("lm_head.decoder", vocabulary, width);
+    model.linear("lm_head.decoder", width, vocabulary, has_decoder_bias);
   }
 }
 
@@ -200,7 +201,7 @@ void add_encoder_head(
   } else if (head == "ForQuestionAnswering") {
     model.linear("qa_outputs", width, 2);
   } else if (head != "Model") {
-    add_language_head(model, width);
+    add_language_head(model, width, prefix != "DistilBert");
   }
   if (head == "ForPreTraining") {
     model.linear("seq_relationship", width, 2);
@@ -269,6 +270,8 @@ void add_decoder_head(
     model.linear("score", width, model.num_labels(), false);
   } else if (name == prefix + "ForTokenClassification") {
     model.linear("score", width, model.num_labels());
+  } else if (name == prefix + "ForQuestionAnswering") {
+    model.linear("qa_outputs", width, 2);
   } else if (name != prefix + "Model") {
     model.refuse_class();
   }

@@ -140,6 +140,14 @@ class Launching(unittest.TestCase):
         self.assertEqual(result["offset"], 5)
         self.assertIn("The Accelerator in this notebook is not used", shown)
 
+    def test_the_workers_have_a_key_for_their_objects(self):
+        def send_objects():
+            from accelerate_cpp import _objects, operations, state
+
+            return _objects._key() is not None, operations.gather_object([state.PartialState().process_index])
+
+        self.assertEqual(launched(send_objects, num_processes=2)[0], (True, [0, 1]))
+
     def test_launches_functions_without_a_module(self):
         factor = 3
         result, _ = launched(lambda x: x * factor, (14,), num_processes=1)

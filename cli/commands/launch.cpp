@@ -13,6 +13,7 @@
 #include "launch/plan.h"
 #include "launch/program.h"
 #include "launch/session.h"
+#include "launch/slurm.h"
 
 namespace accelerate {
 namespace {
@@ -31,7 +32,21 @@ std::string names_of(const std::vector<std::filesystem::path>& files) {
   return join(names, " and ");
 }
 
-std::string failure_text(const Failure& failure, const Console& console) {
+// Slurm merges the output of all machines, so the report of machine 0 is for
+// all of them. It cannot report that it disconnected itself.
+bool machine_0_reports(const LaunchPlan& plan, const Failure& failure) {
+  return failure.disconnected_machine.empty() &&
+         JobShape::of(plan.settings).machine_rank > 0 &&
+         step_of_machines(plan.settings, plan.environment);
+}
+
+std::string failure_text(
+    const LaunchPlan& plan, const Failure& failure, const Console& console) {
+  if (machine_0_reports(plan, failure)) {
+    return console.report_text(
+        {.is_warning = failure.is_preemption(),
+         .title = failure_title(failure) + "; see the report of machine 0"});
+  }
   return console.report_text(
       {.is_warning = failure.is_preemption(),
        .title = failure_title(failure),
@@ -97,7 +112,9 @@ int run_launch(const ParsedArgs& arguments, CommandContext& context) {
   const LaunchMessages messages = {
       [&](const std::string& text) { console.status(text); },
       [&](const std::string& text) { console.warning(text); },
-      [&](const Failure& failure) { return failure_text(failure, console); }};
+      [&](const Failure& failure) {
+        return failure_text(plan, failure, console);
+      }};
   const RunResult result = run_session(plan, messages);
   if (!result.failure && !result.lost_output.empty() && result.exit_code == 0) {
     throw IoError(

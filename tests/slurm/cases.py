@@ -92,6 +92,13 @@ def failing_rank_is_reported_with_its_code(shell):
               "sh -c 'if [ $RANK = 3 ]; then echo ouch >&2; exit 9; fi; exec sleep 50'").check(
         9, "error: rank 3 failed first", "rank 3 on n2, pid", "ouch")
 
+@case(60)
+def an_uncaught_exception_is_printed_once(shell):
+    shell.run(f"{PER_NODE} {LAUNCH} --num_processes 4 $PROGRAM 3").check(
+        134, "error: rank 3 failed first", absent=["terminate called"]).count(
+        "the loss is not a number", 1)
+
+
 
 @case(60)
 def one_node_step_needs_no_options(shell):

@@ -6,13 +6,14 @@
 #include <utility>
 
 #include "accelerate/error.h"
+#include "base/curl_library.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "hub/curl_library.h"
 
 namespace transformers::hub {
 namespace {
 
+using accelerate::curl_library;
 using accelerate::FormatError;
 using accelerate::str_cat;
 

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
+#include "base/curl_library.h"
 #include "hub/blob_file.h"
-#include "hub/curl_library.h"
 #include "hub/download.h"
 #include "hub/http.h"
 #include "hub/hub_options.h"
@@ -225,14 +225,15 @@ TEST(RepositoryFiles, RejectAnIndexWithFilesOutsideItsFolder) {
 }
 
 TEST(CurlLibrary, IsLoadedOnDemandWithAHelpfulError) {
-  EXPECT_NE(curl_library().easy_perform, nullptr);
+  EXPECT_NE(accelerate::curl_library().easy_perform, nullptr);
   try {
-    (void)open_curl("libcurl_that_does_not_exist.so.4");
+    (void)accelerate::open_curl("libcurl_that_does_not_exist.so.4");
     FAIL() << "the library exists";
   } catch (const accelerate::UnsupportedError& error) {
     EXPECT_THAT(
         error.what(),
-        testing::HasSubstr("downloads need libcurl, which cannot be loaded"));
+        testing::HasSubstr(
+            "HTTP requests need libcurl, which cannot be loaded"));
     EXPECT_THAT(error.hint(), testing::HasSubstr("apt-get install libcurl4"));
   }
 }

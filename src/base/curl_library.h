@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads libcurl at the first download, so that a program that downloads nothing
-// also runs on machines without libcurl. Works with the libcurl of any
-// distribution.
+// Loads libcurl at the first request, so that a program that sends none also
+// runs on machines without libcurl. Works with the libcurl of any distribution.
 #pragma once
 
 #include <curl/curl.h>
 
-namespace transformers::hub {
+namespace accelerate {
 
 struct CurlLibrary {
   decltype(&::curl_global_init) global_init;
@@ -30,4 +29,4 @@ const CurlLibrary& curl_library();
 /// Loads libcurl from a file; for tests.
 CurlLibrary open_curl(const char* file);
 
-}  // namespace transformers::hub
+}  // namespace accelerate

@@ -84,14 +84,10 @@ void measure_accelerator(const Report& report) {
       }
       accelerator.log(values);
     };
+    measure_calls(report, "ten numbers", [&] { log_all(0.5); });
+    measure_calls(report, "ten tensors on the CPU", [&] { log_all(scalar); });
     measure_calls(
-        report, "ten numbers", [&](std::int64_t step) { log_all(0.5, step); });
-    measure_calls(report, "ten tensors on the CPU", [&] {
-      log_all(scalar);
-    });
-    measure_calls(report, "one number", [&] {
-      accelerator.log({{"loss", 0.5}});
-    });
+        report, "one number", [&] { accelerator.log({{"loss", 0.5}}); });
   }
   std::filesystem::remove_all(folder);
 }

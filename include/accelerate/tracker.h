@@ -148,8 +148,8 @@ class ACCELERATE_API GeneralTracker {
 };
 
 /// A tracker for `AcceleratorOptions::log_with`: the name of a tracker of this
-/// library or of a registered class, `all` for all trackers of this library, or
-/// a tracker of your own.
+/// library or of a registered class, `all` for the trackers of this library
+/// that write files, or a tracker of your own.
 class LogWith {
  public:
   LogWith(const char* name) : name_(name) {}             // NOLINT

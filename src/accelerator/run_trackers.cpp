@@ -147,7 +147,7 @@ std::vector<LogWith> chosen_trackers(const std::vector<LogWith>& log_with) {
   };
   for (const LogWith& choice : log_with) {
     if (choice.name() == "all") {
-      for (const std::string& name : built_in_tracker_names()) {
+      for (const std::string& name : file_tracker_names()) {
         add(name);
       }
     } else {

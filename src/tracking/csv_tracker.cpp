@@ -12,7 +12,7 @@
 #include "base/mapped_file.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "tracking/json_lines_tracker.h"
+#include "tracking/flatten.h"
 #include "tracking/run_files.h"
 
 namespace accelerate {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "accelerate/error.h"
+#include "tracking/flatten.h"
 #include "tracking/run_files.h"
 
 namespace accelerate {
@@ -52,31 +53,6 @@ Json line_of_type(const char* type, std::int64_t step, std::int64_t time_us) {
       {{"_type", type}, {"_step", step}, {"_time", seconds(time_us)}});
 }
 
-// Configurations may contain any value; those that JSON lacks become text.
-Json writable(const Json& value) {
-  if (value.type() == Json::Type::real) {
-    return json_number(value.as_double());
-  }
-  if (value.is_string()) {
-    return Json(value.as_string());
-  }
-  if (value.is_array()) {
-    Json result = Json::array();
-    for (const Json& element : value.as_array()) {
-      result.push_back(writable(element));
-    }
-    return result;
-  }
-  if (value.is_object()) {
-    Json result = Json::object();
-    for (const JsonMember& member : value.as_object()) {
-      result[member.key] = writable(member.value);
-    }
-    return result;
-  }
-  return value;
-}
-
 // The number of bytes of complete lines that are not newer than
 // `keep_until_us`.
 std::uint64_t bytes_to_keep(const fs::path& path, std::int64_t keep_until_us) {
@@ -97,16 +73,6 @@ std::uint64_t bytes_to_keep(const fs::path& path, std::int64_t keep_until_us) {
 }
 
 }  // namespace
-
-Json json_number(double value) {
-  if (std::isnan(value)) {
-    return Json("NaN");
-  }
-  if (std::isinf(value)) {
-    return Json(value > 0 ? "Infinity" : "-Infinity");
-  }
-  return Json(value);
-}
 
 void JsonLinesTracker::open(
     const fs::path& folder, std::int64_t keep_until_us) {
@@ -134,7 +100,7 @@ void JsonLinesTracker::write_config(const Json& config) {
   write(Json::object(
       {{"_type", "config"},
        {"_time", seconds(now_us())},
-       {"config", writable(config)}}));
+       {"config", writable_json(config)}}));
 }
 
 void JsonLinesTracker::log(const TrackedValues& values) {
@@ -158,10 +124,10 @@ void JsonLinesTracker::log_images(const TrackedImages& images) {
 void JsonLinesTracker::log_table(const TrackedTable& table) {
   Json line = line_of_type("table", table.step, table.time_us);
   line["key"] = table.key;
-  line["columns"] = writable(Json(table.columns));
+  line["columns"] = writable_json(Json(table.columns));
   Json rows = Json::array();
   for (const auto& row : table.rows) {
-    rows.push_back(writable(Json(row)));
+    rows.push_back(writable_json(Json(row)));
   }
   line["rows"] = std::move(rows);
   write(line);

@@ -40,7 +40,4 @@ class JsonLinesTracker : public FileTracker {
   std::uint64_t size_before_ = 0;
 };
 
-/// Returns a number as JSON: as text if it is not finite.
-Json json_number(double value);
-
 }  // namespace accelerate

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "tracking/csv_tracker.h"
 #include "tracking/json_lines_tracker.h"
+#include "tracking/mlflow_tracker.h"
 #include "tracking/tensorboard_tracker.h"
 
 namespace accelerate {
@@ -29,20 +30,14 @@ const std::map<std::string, MakeTracker>& built_in_trackers() {
   static const std::map<std::string, MakeTracker> trackers{
       built_in<CsvTracker>(),
       built_in<JsonLinesTracker>(),
+      built_in<MlflowTracker>(),
       built_in<TensorBoardTracker>()};
   return trackers;
 }
 
 // Trackers of the Python library that this library lacks.
 constexpr std::array kOnlyInPython{
-    "aim",
-    "clearml",
-    "comet_ml",
-    "dvclive",
-    "mlflow",
-    "swanlab",
-    "trackio",
-    "wandb"};
+    "aim", "clearml", "comet_ml", "dvclive", "swanlab", "trackio", "wandb"};
 
 struct RegisteredTrackers {
   std::mutex mutex;
@@ -84,16 +79,21 @@ std::string quoted_names() {
 
 }  // namespace
 
-std::vector<std::string> built_in_tracker_names() {
+std::vector<std::string> file_tracker_names() {
   std::vector<std::string> names;
   for (const auto& [name, make] : built_in_trackers()) {
-    names.push_back(name);
+    if (make()->requires_logging_directory()) {
+      names.push_back(name);
+    }
   }
   return names;
 }
 
 std::vector<std::string> tracker_names() {
-  std::vector<std::string> names = built_in_tracker_names();
+  std::vector<std::string> names;
+  for (const auto& [name, make] : built_in_trackers()) {
+    names.push_back(name);
+  }
   RegisteredTrackers& registered = registered_trackers();
   const std::scoped_lock lock(registered.mutex);
   for (const auto& [name, make] : registered.makers) {

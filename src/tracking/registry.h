@@ -14,8 +14,9 @@ namespace accelerate {
 /// library, then those that the program registered.
 std::vector<std::string> tracker_names();
 
-/// Returns the names that `all` stands for: the trackers of this library.
-std::vector<std::string> built_in_tracker_names();
+/// Returns the names that `all` stands for: the trackers of this library that
+/// need nothing but a folder.
+std::vector<std::string> file_tracker_names();
 
 /// Makes a tracker. Throws `ArgumentError` for an unknown name, and
 /// `UnsupportedError` for a tracker of the Python library that this library

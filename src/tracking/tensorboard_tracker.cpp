@@ -14,6 +14,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "tracking/event_file.h"
+#include "tracking/flatten.h"
 #include "tracking/run_files.h"
 
 namespace accelerate {
@@ -78,22 +79,6 @@ ProtoMessage histogram_message(const Histogram& histogram) {
       .real(5, histogram.sum_squares)
       .reals(6, histogram.limits)
       .reals(7, histogram.counts);
-}
-
-// Nested members become `outer/inner`.
-void flatten_config(
-    const Json& value,
-    const std::string& prefix,
-    std::vector<std::pair<std::string, Json>>& flat) {
-  if (!value.is_object()) {
-    flat.emplace_back(prefix.empty() ? "value" : prefix, value);
-    return;
-  }
-  for (const JsonMember& member : value.as_object()) {
-    const std::string key = member.key;
-    flatten_config(
-        member.value, prefix.empty() ? key : str_cat(prefix, "/", key), flat);
-  }
 }
 
 // As `google.protobuf.Value`, which has numbers, texts and booleans.
@@ -360,12 +345,10 @@ void TensorBoardTracker::write_hparams(
 }
 
 void TensorBoardTracker::write_config(const Json& config) {
-  std::vector<std::pair<std::string, Json>> flat;
-  flatten_config(config, "", flat);
   ProtoMessage experiment;
   ProtoMessage session;
   std::string yaml;
-  for (const auto& [key, value] : flat) {
+  for (const auto& [key, value] : flatten_json(config)) {
     experiment.message(
         4, ProtoMessage().text(1, key).integer(4, hparam_type(value)));
     session.message(

@@ -295,7 +295,7 @@ TEST(Registry, ListsWhatExistsForUnknownNames) {
         error.what(), "`log_with` names an unknown tracker: `tensorbord`");
     EXPECT_EQ(
         error.hint(),
-        "did you mean `tensorboard`? use one of `csv`, `jsonl`, "
+        "did you mean `tensorboard`? use one of `csv`, `jsonl`, `mlflow`, "
         "`tensorboard`, or `all`");
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nlp_example.cpp with more features: checkpoints and resuming, gradient
 // accumulation, gradient clipping, early stopping, profiling, worker threads,
-// gradient checkpointing, and a clean exit on preemption.
+// gradient checkpointing, trackers, and a clean exit on preemption.
 //
 //     cd build/bin
 //     program=examples/complete_nlp_example
@@ -64,6 +64,7 @@ struct TrainingOptions {
   std::int64_t num_workers = 0;
   std::string profile = {};  // Writes traces here.
   bool gradient_checkpointing = false;
+  bool with_tracking = false;  // Logs to project_dir, or to the folder `logs`.
   // End of new code
 };
 // New code
@@ -101,7 +102,7 @@ struct BestResult {
          "--checkpoints_total_limit --resume_from_checkpoint "
          "--gradient_accumulation_steps --max_grad_norm "
          "--stop_at_accuracy --patience --num_workers --profile "
-         "--gradient_checkpointing\n";
+         "--gradient_checkpointing --with_tracking\n";
   // End of new code
   std::exit(code);
 }
@@ -150,6 +151,7 @@ TrainingOptions parse(int argc, char** argv) {
   options.profile = take("profile").value_or("");
   options.gradient_checkpointing =
       take("gradient_checkpointing").value_or("no") == "yes";
+  options.with_tracking = take("with_tracking").value_or("no") == "yes";
   // End of new code
   if (!arguments.empty()) {
     print_usage_and_exit(2);
@@ -226,11 +228,14 @@ void train(const TrainingOptions& options) {
       .gradient_accumulation_steps = options.gradient_accumulation_steps,
       .project_config =
           options.project_dir.empty()
-              ? std::nullopt
-              : std::optional(accelerate::ProjectConfiguration{
+              ? accelerate::ProjectConfiguration{.logging_dir = "logs"}
+              : accelerate::ProjectConfiguration{
                     .project_dir = options.project_dir,
                     .automatic_checkpoint_naming = true,
-                    .total_limit = options.checkpoints_total_limit}),
+                    .total_limit = options.checkpoints_total_limit},
+      .log_with = options.with_tracking
+                      ? std::vector<accelerate::LogWith>{"all"}
+                      : std::vector<accelerate::LogWith>{},
       // End of new code
   });
   accelerate::set_seed(options.seed);
@@ -276,6 +281,14 @@ void train(const TrainingOptions& options) {
   // New code
   BestResult best;
   accelerator.register_for_checkpointing(best);
+  accelerator.init_trackers(
+      "complete_nlp_example",
+      accelerate::Json::object(
+          {{"num_epochs", options.num_epochs},
+           {"batch_size", options.batch_size},
+           {"learning_rate", options.learning_rate},
+           {"lr_scheduler", options.lr_scheduler},
+           {"seed", options.seed}}));
 
   std::int64_t first_epoch = 0;
   if (!options.resume_from_checkpoint.empty()) {
@@ -336,6 +349,10 @@ void train(const TrainingOptions& options) {
       optimizer.zero_grad();
       progress_bar.update(1);
       // New code
+      accelerator.log(
+          {{"train/loss", outputs.loss},
+           {"lr", lr_scheduler.get_last_lr().front()}},
+          {.step = progress_bar.n()});
       if (progress_bar.n() % 10 == 0) {  // item() waits for the device.
         progress_bar.set_postfix(
             "loss=" + std::to_string(outputs.loss.item<double>()));
@@ -361,6 +378,9 @@ void train(const TrainingOptions& options) {
     const auto [accuracy, f1] = evaluate(accelerator, model, eval_dataloader);
     accelerator.print("epoch ", epoch, ": accuracy ", accuracy, ", F1 ", f1);
     // New code
+    accelerator.log(
+        {{"eval", {{"accuracy", accuracy}, {"f1", f1}}}},
+        {.step = progress_bar.n()});
     best.add(accuracy);
     // All processes have the same accuracy here, but they must leave the loop
     // together. The trigger ensures this even if only one process decides to

@@ -51,6 +51,13 @@ const std::vector<Variable>& other_variables() {
        read,
        "Folder for cached results of `Dataset::map`; `$HF_HOME/datasets` by "
        "default."},
+      {"MLFLOW_TRACKING_URI",
+       read,
+       "Address of the MLflow server for the tracker `mlflow`."},
+      {"MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_USERNAME, "
+       "MLFLOW_TRACKING_PASSWORD",
+       read,
+       "A token, or a name and a password, for this server."},
       {"NO_COLOR", read, "Any value turns colors off."},
       {"CUDA_VISIBLE_DEVICES",
        read,

@@ -22,6 +22,8 @@ namespace {
 constexpr char kApi[] = "/api/2.0/mlflow/";
 constexpr char kArtifacts[] = "/api/2.0/mlflow-artifacts/artifacts/";
 constexpr std::string_view kArtifactScheme = "mlflow-artifacts:/";
+// Identifies a run whose id was not known yet when a checkpoint was saved.
+constexpr char kRunTag[] = "accelerate.run";
 // Limits of the server for one request, and for the text of a parameter.
 constexpr std::size_t kMaxMetrics = 1000;
 constexpr std::size_t kMaxParams = 100;
@@ -163,6 +165,7 @@ void MlflowTracker::start(const TrackerSetup& setup) {
       environment.get("MLFLOW_TRACKING_URI").value_or("")));
   http_.authorization = authorization_from(environment);
   project_ = valid_utf8(setup.project);
+  run_ = setup.run;
   run_name_ = text_kwarg(setup, kName, "run_name", setup.run);
   if (const std::string id = text_kwarg(setup, kName, "run_id", "");
       !id.empty()) {
@@ -256,19 +259,43 @@ void MlflowTracker::open_run() {
       Json::object(
           {{"experiment_id", experiment()},
            {"run_name", run_name_},
+           {"tags", Json::array({key_and_value(kRunTag, run_)})},
            {"start_time", now_us() / 1000}}));
   const Json& info = created.at("run").at("info");
   artifact_uri_ = info.at("artifact_uri").as_string();
   set_run_id(info.at("run_id").as_string());
 }
 
+// The id of the run in a checkpoint; empty if there is none.
+std::string MlflowTracker::saved_run_id(const Json& state) {
+  const Json* const id = state.find("run_id");
+  if (id != nullptr && !id->as_string().empty()) {
+    return id->as_string();
+  }
+  const Json* const run = state.find("run");
+  if (run == nullptr || run->as_string().find('\'') != std::string::npos) {
+    return "";
+  }
+  const Json found = call(
+      "POST",
+      "runs/search",
+      Json::object(
+          {{"experiment_ids", Json::array({Json(experiment())})},
+           {"filter",
+            str_cat("tags.`", kRunTag, "` = '", run->as_string(), "'")},
+           {"max_results", 1}}));
+  const Json* const runs = found.find("runs");
+  return runs == nullptr || runs->size() == 0
+             ? ""
+             : runs->at(std::size_t{0}).at("info").at("run_id").as_string();
+}
+
 void MlflowTracker::resume(const Json& state, std::int64_t /*time_us*/) {
-  const Json* const saved = state.find("run_id");
-  if (saved == nullptr || saved->as_string().empty()) {
+  const std::string id = saved_run_id(state);
+  if (id.empty()) {
     return;
   }
-  const Json found =
-      call("GET", "runs/get?run_id=" + url_escaped(saved->as_string()), {});
+  const Json found = call("GET", "runs/get?run_id=" + url_escaped(id), {});
   const Json& run = found.at("run");
   artifact_uri_ = run.at("info").at("artifact_uri").as_string();
   if (const Json* const metrics = run.at("data").find("metrics")) {
@@ -278,13 +305,13 @@ void MlflowTracker::resume(const Json& state, std::int64_t /*time_us*/) {
           step != nullptr ? step->as_integer() : 0;
     }
   }
-  set_run_id(saved->as_string());
+  set_run_id(id);
   params_.clear();  // The server has them, and refuses other values.
   set_status("RUNNING");
 }
 
 Json MlflowTracker::state_dict() const {
-  return Json::object({{"run_id", run_id()}});
+  return Json::object({{"run_id", run_id()}, {"run", run_}});
 }
 
 void MlflowTracker::store_init_configuration(const Json& config) {
@@ -408,11 +435,11 @@ void MlflowTracker::log_images(const TrackedImages& images) {
           str_cat(
               "images/",
               key,
-              "%step%",
+              "+step+",
               images.step,
-              "%timestamp%",
+              "+timestamp+",
               images.time_us / 1000,
-              "%",
+              "+",
               i,
               ".png"),
           entry.images[i].png);

@@ -45,6 +45,7 @@ class MlflowTracker : public GeneralTracker {
   HttpResponse send(const HttpRequest& request);
   void open_run();
   std::string experiment();
+  std::string saved_run_id(const Json& state);
   void add_metric(
       const std::string& key, double value, const TrackedValues& values);
   void send_params();
@@ -55,6 +56,7 @@ class MlflowTracker : public GeneralTracker {
 
   std::string server_;
   std::string project_;
+  std::string run_;  // Constant after `start`.
   std::string run_name_;
   HttpOptions http_;
   bool reachable_ = false;

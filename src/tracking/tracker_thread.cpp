@@ -45,6 +45,7 @@ struct TrackerThread::Shared {
   std::int64_t added = 0;
   std::int64_t dropped = 0;
   std::int64_t failed = 0;
+  std::int64_t in_delivery = 0;
 
   // Of the thread.
   std::set<std::string> printed_reasons;
@@ -67,6 +68,7 @@ TrackerThread::Shared::Records TrackerThread::Shared::take() {
     }
   }
   queued_bytes = 0;
+  in_delivery = static_cast<std::int64_t>(queue.size());
   return std::exchange(queue, {});
 }
 
@@ -107,6 +109,7 @@ void TrackerThread::Shared::deliver(const Records& records) {
   }
   const std::scoped_lock lock(mutex);
   failed += failures;
+  in_delivery = 0;
 }
 
 void TrackerThread::work(Shared& shared) {
@@ -189,9 +192,9 @@ void TrackerThread::finish() {
       shared_->changed.wait_for(lock, shared_->limits.finish_timeout, [this] {
         return shared_->finished;
       });
-  const std::int64_t lost =
-      shared_->dropped + shared_->failed +
-      (in_time ? 0 : static_cast<std::int64_t>(shared_->queue.size()));
+  const std::int64_t lost = shared_->dropped + shared_->failed +
+                            shared_->in_delivery +
+                            static_cast<std::int64_t>(shared_->queue.size());
   if (!in_time) {
     // What the thread has not taken yet stays undelivered.
     shared_->queue.clear();
@@ -203,7 +206,8 @@ void TrackerThread::finish() {
       "tracker `",
       shared_->name,
       "` ",
-      in_time ? "lost up to " : "did not finish in time and lost at least ",
+      in_time ? "" : "did not finish in time and ",
+      "lost up to ",
       lost,
       " of ",
       shared_->added,

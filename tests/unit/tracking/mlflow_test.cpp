@@ -46,6 +46,9 @@ ServedReply mlflow_reply(const ServedRequest& request) {
   if (request.target.find("experiments/create") != std::string::npos) {
     return {.body = "{\"experiment_id\": \"8\"}"};
   }
+  if (request.target.find("runs/search") != std::string::npos) {
+    return {.body = "{\"runs\": [{\"info\": {\"run_id\": \"run-1\"}}]}"};
+  }
   if (request.target.find("runs/create") != std::string::npos ||
       request.target.find("runs/get") != std::string::npos) {
     return {
@@ -180,6 +183,27 @@ TEST(Mlflow, ContinuesARunWithoutDuplicateSteps) {
   EXPECT_EQ(tracker.state_dict().at("run_id").as_string(), "run-1");
 }
 
+TEST(Mlflow, FindsARunWhoseIdWasNotKnownAtTheCheckpoint) {
+  HttpServer server(mlflow_reply);
+  MlflowTracker saved;
+  saved.start(mlflow_setup(server));
+  const Json state = saved.state_dict();  // Before the first request.
+  saved.log(mlflow_values(0, {{"loss", 0.5}}));
+  saved.flush();
+  MlflowTracker resumed;
+  resumed.start(mlflow_setup(server));
+
+  resumed.resume(state, 0);
+
+  EXPECT_EQ(
+      bodies(server, "runs/create").at(0).at("tags").dump(),
+      "[{\"key\":\"accelerate.run\",\"value\":\"a run\"}]");
+  EXPECT_EQ(
+      bodies(server, "runs/search").at(0).at("filter").as_string(),
+      "tags.`accelerate.run` = 'a run'");
+  EXPECT_EQ(resumed.state_dict().at("run_id").as_string(), "run-1");
+}
+
 TEST(Mlflow, UploadsImagesAndTables) {
   HttpServer server(mlflow_reply);
   MlflowTracker tracker;
@@ -207,7 +231,7 @@ TEST(Mlflow, UploadsImagesAndTables) {
       uploads,
       ElementsAre(
           "/api/2.0/mlflow-artifacts/artifacts/7/run-1/artifacts/images/"
-          "a%23_..%23b%25step%254%25timestamp%255%250.png png",
+          "a%23_..%23b%2Bstep%2B4%2Btimestamp%2B5%2B0.png png",
           "/api/2.0/mlflow-artifacts/artifacts/7/run-1/artifacts/t-0.json "
           "{\"columns\":[\"x\"],\"data\":[[1]]}"));
 }

@@ -28,7 +28,7 @@ using Shape = std::vector<std::int64_t>;
 
 /// The name in StableHLO, for example `bf16` or `ui8`.
 std::string_view name_of(ElementType type);
-/// Bytes of one element in host and device memory.
+/// Bytes of one element in memory.
 std::size_t size_of(ElementType type);
 bool is_floating(ElementType type);
 std::int64_t element_count(const Shape& shape);

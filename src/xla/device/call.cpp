@@ -17,7 +17,7 @@ T element_of(const at::Tensor& tensor) {
 }
 
 // A CPU tensor without dimensions as a scalar of `type`.
-Value host_scalar(const at::Tensor& tensor, ElementType type) {
+Value cpu_scalar(const at::Tensor& tensor, ElementType type) {
   switch (tensor.scalar_type()) {
     case c10::ScalarType::Double:
       return scalar(element_of<double>(tensor), type);
@@ -66,26 +66,26 @@ Value Call::value(std::size_t i) const {
   const c10::IValue& argument = arguments_[i];
   return value(
       i,
-      argument.isTensor()
-          ? element_type_of(argument.toTensor().scalar_type())
-          : argument.isDouble() ? ElementType::f32 : ElementType::i64);
+      argument.isTensor()   ? element_type_of(argument.toTensor().scalar_type())
+      : argument.isDouble() ? ElementType::f32
+                            : ElementType::i64);
 }
 
 Value Call::value(std::size_t i, ElementType type) const {
   if (!arguments_[i].isTensor()) {
     return number_scalar(arguments_[i].toScalar(), type);
   }
-  const at::Tensor& given = tensor(i);
-  if (is_xla(given)) {
-    return convert(read(given), type);
+  const at::Tensor& operand = tensor(i);
+  if (is_xla(operand)) {
+    return convert(read(operand), type);
   }
-  if (given.dim() != 0) {
+  if (operand.dim() != 0) {
     throw ArgumentError(
         str_cat(
-            name_, " got a tensor on ", given.device(), " and one on xla:0"),
+            name_, " got a tensor on ", operand.device(), " and one on xla:0"),
         "move both tensors to the same device");
   }
-  return host_scalar(given, type);
+  return cpu_scalar(operand, type);
 }
 
 std::vector<at::Tensor> Call::tensors(std::size_t i) const {
@@ -104,7 +104,9 @@ std::int64_t Call::integer(std::size_t i) const {
   return arguments_[i].toInt();
 }
 
-bool Call::flag(std::size_t i) const { return arguments_[i].toBool(); }
+bool Call::flag(std::size_t i) const {
+  return arguments_[i].toBool();
+}
 
 Dims Call::integers(std::size_t i) const {
   return arguments_[i].isNone() ? Dims() : arguments_[i].toIntVector();
@@ -116,14 +118,16 @@ std::string_view Call::text(std::size_t i) const {
 
 std::int64_t Call::dim(std::size_t i, std::size_t rank) const {
   const auto count = std::max<std::int64_t>(static_cast<std::int64_t>(rank), 1);
-  const std::int64_t given = integer(i);
-  if (given < -count || given >= count) {
-    throw ArgumentError(
-        str_cat(
-            name_, ": dimension ", given,
-            " is out of range; the number of dimensions is ", rank));
+  const std::int64_t dim = integer(i);
+  if (dim < -count || dim >= count) {
+    throw ArgumentError(str_cat(
+        name_,
+        ": dimension ",
+        dim,
+        " is out of range; the number of dimensions is ",
+        rank));
   }
-  return given < 0 ? given + count : given;
+  return dim < 0 ? dim + count : dim;
 }
 
 Dims Call::dims(std::size_t i, std::size_t rank) const {
@@ -140,10 +144,12 @@ Dims Call::dims(std::size_t i, std::size_t rank) const {
   }
   for (std::int64_t& dim : list) {
     if (dim < -count || dim >= count) {
-      throw ArgumentError(
-          str_cat(
-              name_, ": dimension ", dim,
-              " is out of range; the number of dimensions is ", rank));
+      throw ArgumentError(str_cat(
+          name_,
+          ": dimension ",
+          dim,
+          " is out of range; the number of dimensions is ",
+          rank));
     }
     dim += dim < 0 ? count : 0;
   }
@@ -167,9 +173,8 @@ ElementType Call::promoted(const std::vector<std::size_t>& list) const {
 }
 
 ElementType Call::dtype_or(std::size_t i, ElementType otherwise) const {
-  return arguments_[i].isNone()
-             ? otherwise
-             : element_type_of(arguments_[i].toScalarType());
+  return arguments_[i].isNone() ? otherwise
+                                : element_type_of(arguments_[i].toScalarType());
 }
 
 }  // namespace accelerate::xla

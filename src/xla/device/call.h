@@ -16,8 +16,8 @@ namespace accelerate::xla {
 /// The arguments by their position in the operator's schema, and the results.
 ///
 /// An argument that a lowering asks for as a value may be an XLA tensor, a CPU
-/// tensor without dimensions, or a number. The last two become scalars: inputs of
-/// the program, so that a learning rate does not compile again.
+/// tensor without dimensions, or a number. The last two become scalars: inputs
+/// of the program, so that a learning rate does not compile again.
 class Call {
  public:
   Call(std::string_view name, std::span<const c10::IValue> arguments)

@@ -75,7 +75,9 @@ class XlaGenerator final : public c10::GeneratorImpl {
 
 }  // namespace
 
-at::Generator make_generator() { return at::make_generator<XlaGenerator>(); }
+at::Generator make_generator() {
+  return at::make_generator<XlaGenerator>();
+}
 
 const at::Generator& default_generator() {
   static const at::Generator generator = make_generator();
@@ -86,9 +88,8 @@ Value next_random_bits(
     const std::optional<at::Generator>& generator,
     ElementType type,
     const Shape& shape) {
-  at::Generator chosen = generator && generator->defined()
-                             ? *generator
-                             : default_generator();
+  at::Generator chosen =
+      generator && generator->defined() ? *generator : default_generator();
   const std::lock_guard lock(chosen.mutex());
   const State state = at::check_generator<XlaGenerator>(chosen)->next();
   return random_bits(

@@ -2,15 +2,16 @@
 // The device guard and the hooks through which LibTorch finds the XLA device.
 //
 // One logical device, `xla:0`, stands for the mesh of all devices of the
-// process. It has one stream: programs run in the order of their recording.
+// process. It has one stream: programs run in the order in which they were
+// traced.
 #include <ATen/detail/XLAHooksInterface.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "xla/device/generator.h"
-#include "xla/device/recording.h"
 #include "xla/device/registration.h"
 #include "xla/device/tensors.h"
+#include "xla/device/tracer.h"
 
 namespace accelerate::xla {
 namespace {
@@ -19,7 +20,7 @@ const c10::Device kDevice(c10::kXLA, 0);
 
 void wait_for_device() {
   if (is_open()) {
-    Recording& all = recording();
+    Tracer& all = tracer();
     const auto lock = all.lock();
     all.wait();
   }
@@ -88,8 +89,7 @@ struct XlaHooks final : at::XLAHooksInterface {
 void register_hooks() {
   static XlaGuard guard;
   c10::SetAllocator(c10::kXLA, &cell_allocator());
-  static const c10::impl::DeviceGuardImplRegistrar registrar(
-      c10::kXLA, &guard);
+  static const c10::impl::DeviceGuardImplRegistrar registrar(c10::kXLA, &guard);
   // The name under which LibTorch looks the hooks up.
   at::XLAHooksRegistry()->Register(
       "torch_xla::detail::XLAHooks",

@@ -32,7 +32,8 @@ struct Plan {
   /// For each result, the argument that it is (in-place and out= forms).
   std::vector<std::size_t> aliases;
   std::size_t first_out = 0;  ///< The first out= argument.
-  /// How many arguments the lowering sees: those of the form that its row names.
+  /// How many arguments the lowering sees: those of the form that its row
+  /// names.
   std::size_t visible = 0;
 };
 
@@ -91,18 +92,20 @@ void check_in_place(
     const Plan& plan, const at::Tensor& self, const Value& value) {
   if (shape_of(self) != value->shape &&
       broadcast_shapes(shape_of(self), value->shape) != shape_of(self)) {
-    throw ArgumentError(
-        str_cat(
-            plan.name, ": the result of shape ", at::IntArrayRef(value->shape),
-            " does not fit into a tensor of shape ", self.sizes()));
+    throw ArgumentError(str_cat(
+        plan.name,
+        ": the result of shape ",
+        at::IntArrayRef(value->shape),
+        " does not fit into a tensor of shape ",
+        self.sizes()));
   }
   if (!c10::canCast(scalar_type_of(value->type), self.scalar_type())) {
-    throw ArgumentError(
-        str_cat(
-            plan.name, ": the result of type ",
-            toString(scalar_type_of(value->type)),
-            " cannot be stored in a tensor of type ",
-            toString(self.scalar_type())));
+    throw ArgumentError(str_cat(
+        plan.name,
+        ": the result of type ",
+        toString(scalar_type_of(value->type)),
+        " cannot be stored in a tensor of type ",
+        toString(self.scalar_type())));
   }
 }
 
@@ -132,8 +135,12 @@ void with_torch_errors(const std::string& name, const Function& function) {
     function();
   } catch (const Error& error) {
     TORCH_CHECK(
-        false, name, " on xla:0: ", error.what(),
-        error.hint().empty() ? "" : "\nhint: ", error.hint());
+        false,
+        name,
+        " on xla:0: ",
+        error.what(),
+        error.hint().empty() ? "" : "\nhint: ",
+        error.hint());
   }
 }
 
@@ -146,7 +153,7 @@ class LoweredKernel final : public c10::OperatorKernel {
       const c10::OperatorHandle& /*op*/,
       c10::DispatchKeySet /*keys*/,
       Stack* stack) {
-    Recording& all = recording();
+    Tracer& all = tracer();
     const auto lock = all.lock();
     ++all.counts().recorded;
     const std::span<const c10::IValue> arguments =
@@ -203,10 +210,12 @@ bool is_out_form(
          same_types(arguments, all, arguments.size()) &&
          std::all_of(
              all.begin() + static_cast<std::ptrdiff_t>(arguments.size()),
-             all.end(), is_out);
+             all.end(),
+             is_out);
 }
 
-using Overloads = std::unordered_map<std::string, std::vector<c10::OperatorName>>;
+using Overloads =
+    std::unordered_map<std::string, std::vector<c10::OperatorName>>;
 
 Overloads overloads_of_aten() {
   Overloads overloads;
@@ -272,7 +281,8 @@ void count_fallback(const std::string& name) {
   const std::lock_guard lock(fallback_mutex);
   if (++fallback_counts[name] == 1) {
     TORCH_WARN(
-        "`", name,
+        "`",
+        name,
         "` has no XLA lowering and runs on the CPU, with copies of its tensors "
         "in every step");
   }
@@ -295,11 +305,13 @@ void run_without_lowering(const c10::OperatorHandle& op, Stack* stack) {
     return;
   }
   const std::string name = short_name(op.operator_name());
-  Recording& all = recording();
+  Tracer& all = tracer();
   {
     const auto lock = all.lock();
     TORCH_CHECK(
-        !all.strict(), "`", name,
+        !all.strict(),
+        "`",
+        name,
         "` has no XLA lowering\nhint: unset ACCELERATE_XLA_STRICT to run it on "
         "the CPU");
     ++all.counts().fallbacks;
@@ -339,8 +351,7 @@ void register_lowerings(torch::Library& aten, torch::Library& others) {
         continue;
       }
       Plan plan = plan_for(op);
-      plan.visible =
-          name == lowering.name ? plan.arguments : plan.first_out;
+      plan.visible = name == lowering.name ? plan.arguments : plan.first_out;
       aten.impl(
           name.c_str(),
           torch::CppFunction::makeFromBoxedFunctor(

@@ -12,32 +12,36 @@ namespace {
 
 class OpenDevice final : public XlaDevice {
  public:
-  explicit OpenDevice(Recording& recording) : recording_(recording) {}
+  explicit OpenDevice(Tracer& tracer) : tracer_(tracer) {}
 
   std::int64_t device_count() const override {
-    return recording_.runner().client().device_count();
+    return tracer_.runner().client().device_count();
   }
   void run() override {
-    const auto lock = recording_.lock();
-    recording_.run();
+    const auto lock = tracer_.lock();
+    tracer_.run();
   }
   void wait() override {
-    const auto lock = recording_.lock();
-    recording_.wait();
+    const auto lock = tracer_.lock();
+    tracer_.wait();
   }
   at::Tensor upload_divided(const at::Tensor& tensor) override {
-    const auto lock = recording_.lock();
+    const auto lock = tracer_.lock();
     const bool divides =
         tensor.dim() > 0 && tensor.size(0) % device_count() == 0;
     return make_tensor(
         upload(tensor.contiguous(), divides ? Sharding{0} : Sharding{}));
   }
   XlaCounts counts() override {
-    const auto lock = recording_.lock();
-    const RunnerCounts& runner = recording_.runner().counts();
+    const auto lock = tracer_.lock();
+    const RunnerCounts& runner = tracer_.runner().counts();
     return {
-        runner.compiled, runner.loaded, runner.executed, runner.donated,
-        recording_.counts().recorded, recording_.counts().fallbacks,
+        runner.compiled,
+        runner.loaded,
+        runner.executed,
+        runner.donated,
+        tracer_.counts().recorded,
+        tracer_.counts().fallbacks,
         runner.compile_seconds};
   }
   std::map<std::string, std::int64_t> fallbacks() override {
@@ -45,13 +49,13 @@ class OpenDevice final : public XlaDevice {
   }
 
  private:
-  Recording& recording_;
+  Tracer& tracer_;
 };
 
 XlaDevice& open(const XlaOptions& options) {
-  Recording& recording = open_device(
+  Tracer& opened = open_device(
       {options.plugin, options.device_count, options.cache, options.strict});
-  static OpenDevice device(recording);
+  static OpenDevice device(opened);
   return device;
 }
 

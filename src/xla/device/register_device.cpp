@@ -5,19 +5,28 @@
 #include "xla/device/registration.h"
 
 namespace accelerate::xla {
+namespace {
+
+using c10::DispatchKey;
+
+// Never destroyed: a registration ends with its library object.
+torch::Library& new_library(const char* name, DispatchKey key) {
+  return *new torch::Library(
+      torch::Library::IMPL, name, key, __FILE__, __LINE__);
+}
+
+}  // namespace
 
 void register_device() {
   static std::once_flag once;
   std::call_once(once, [] {
     register_hooks();
-    // Never destroyed: a registration ends with its library object.
-    static auto& aten = *new torch::Library(
-        torch::Library::IMPL, "aten", c10::DispatchKey::XLA, __FILE__,
-        __LINE__);
-    static auto& others = *new torch::Library(
-        torch::Library::IMPL, "_", c10::DispatchKey::XLA, __FILE__, __LINE__);
+    torch::Library& aten = new_library("aten", DispatchKey::XLA);
     register_tensor_kernels(aten);
-    register_lowerings(aten, others);
+    register_lowerings(aten, new_library("_", DispatchKey::XLA));
+    register_autocast(
+        new_library("aten", DispatchKey::AutocastXLA),
+        new_library("_", DispatchKey::AutocastXLA));
   });
 }
 

@@ -60,7 +60,7 @@ at::Tensor downloaded(const at::Tensor& from) {
 }
 
 at::Tensor& copy_(at::Tensor& to, const at::Tensor& from, bool /*async*/) {
-  Recording& all = recording();
+  Tracer& all = tracer();
   const auto lock = all.lock();
   if (!is_xla(to)) {
     return to.copy_(downloaded(from));
@@ -73,8 +73,7 @@ at::Tensor& copy_(at::Tensor& to, const at::Tensor& from, bool /*async*/) {
   return to;
 }
 
-at::Tensor copy_from(
-    const at::Tensor& from, const at::Tensor& to, bool async) {
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool async) {
   at::Tensor target = to;
   return copy_(target, from, async);
 }
@@ -83,7 +82,7 @@ const at::Tensor& resize_(
     const at::Tensor& self,
     at::IntArrayRef sizes,
     std::optional<c10::MemoryFormat> /*format*/) {
-  Recording& all = recording();
+  Tracer& all = tracer();
   const auto lock = all.lock();
   at::TensorImpl* impl = self.unsafeGetTensorImpl();
   impl->set_sizes_contiguous(sizes);
@@ -98,8 +97,7 @@ const at::Tensor& resize_(
   return self;
 }
 
-at::Tensor copy_from_and_resize(
-    const at::Tensor& from, const at::Tensor& to) {
+at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
   if (to.sizes() != from.sizes()) {
     to.resize_(from.sizes());
   }
@@ -107,7 +105,7 @@ at::Tensor copy_from_and_resize(
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  Recording& all = recording();
+  Tracer& all = tracer();
   const auto lock = all.lock();
   return downloaded(self).item();
 }
@@ -150,7 +148,7 @@ bool has_compatible_shallow_copy_type(
 // A tensor equals itself: MultiheadAttention asks this twice a layer, and an
 // answer from the device would cut the program in two.
 bool equal(const at::Tensor& a, const at::Tensor& b) {
-  Recording& all = recording();
+  Tracer& all = tracer();
   const auto lock = all.lock();
   if (a.sizes() != b.sizes()) {
     return false;

@@ -14,7 +14,7 @@ namespace accelerate::xla {
 namespace {
 
 void delete_cell(void* cell) {
-  Recording& all = recording();
+  Tracer& all = tracer();
   const auto lock = all.lock();
   all.destroy_cell(static_cast<Cell*>(cell));
 }
@@ -22,7 +22,7 @@ void delete_cell(void* cell) {
 class CellAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t /*bytes*/) override {
-    Recording& all = recording();
+    Tracer& all = tracer();
     const auto lock = all.lock();
     Cell* cell = all.make_cell();
     return {cell, cell, &delete_cell, c10::Device(c10::kXLA, 0)};
@@ -52,8 +52,10 @@ Value storage_value(const at::Tensor& tensor) {
   if (cell.value->type != type) {
     throw UnsupportedError(
         str_cat(
-            "an XLA tensor of type ", name_of(cell.value->type),
-            " cannot be viewed as ", name_of(type)),
+            "an XLA tensor of type ",
+            name_of(cell.value->type),
+            " cannot be viewed as ",
+            name_of(type)),
         "convert it with `to`, or view it on the CPU");
   }
   return cell.value;
@@ -105,14 +107,13 @@ std::optional<StridedView> decode(const at::Tensor& tensor) {
   collect_dimensions(tensor, view);
   std::int64_t block = storage_count(tensor);
   std::int64_t offset = tensor.storage_offset();
-  const auto append = [&view](
-                          std::int64_t size, std::int64_t from,
-                          std::int64_t shown) {
-    view.dense.push_back(size);
-    view.from.push_back(from);
-    view.to.push_back(from + shown);
-    view.whole = view.whole && size == shown;
-  };
+  const auto append =
+      [&view](std::int64_t size, std::int64_t from, std::int64_t shown) {
+        view.dense.push_back(size);
+        view.from.push_back(from);
+        view.to.push_back(from + shown);
+        view.whole = view.whole && size == shown;
+      };
   for (const std::int64_t dim : view.by_stride) {
     const std::int64_t stride = tensor.stride(dim);
     if (stride <= 0 || block % stride != 0 ||
@@ -146,8 +147,7 @@ Value flat_indices(const at::Tensor& tensor) {
       constant_integer(tensor.storage_offset(), ElementType::i64, shape);
   for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
     if (tensor.size(dim) > 1 && tensor.stride(dim) != 0) {
-      const Value step =
-          constant_integer(tensor.stride(dim), ElementType::i64);
+      const Value step = constant_integer(tensor.stride(dim), ElementType::i64);
       index = binary(
           Op::add,
           index,
@@ -242,7 +242,9 @@ bool is_xla(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_xla();
 }
 
-Shape shape_of(const at::Tensor& tensor) { return tensor.sizes().vec(); }
+Shape shape_of(const at::Tensor& tensor) {
+  return tensor.sizes().vec();
+}
 
 c10::Allocator& cell_allocator() {
   static CellAllocator allocator;
@@ -312,7 +314,7 @@ at::Tensor make_tensor(const Value& value) {
 }
 
 Value upload(const at::Tensor& tensor, const Sharding& sharding) {
-  return recording().runner().upload(
+  return tracer().runner().upload(
       tensor.const_data_ptr(),
       element_type_of(tensor.scalar_type()),
       shape_of(tensor),
@@ -323,7 +325,7 @@ void download(const at::Tensor& from, const at::Tensor& to) {
   if (from.numel() == 0) {
     return;
   }
-  Recording& all = recording();
+  Tracer& all = tracer();
   const Value value = all.computed(read(from));
   all.runner().download(*value, to.mutable_data_ptr());
 }

@@ -2,16 +2,17 @@
 // XLA tensors: their values, and views as functions of the value of a storage.
 //
 // NOTE [Views]
-// An XLA tensor is an ordinary strided tensor over a cell. Its sizes, strides and
-// offset say which elements of the cell's dense value it shows. Reading turns
-// them into slices, transposes and broadcasts; writing does the inverse and puts
-// the result into the cell, so every view of the storage sees it. Strides that
-// no such chain describes (overlapping windows) use gather and scatter.
+// An XLA tensor is an ordinary strided tensor over a cell. Its sizes, strides
+// and offset say which elements of the cell's dense value it shows. Reading
+// turns them into slices, transposes and broadcasts; writing does the inverse
+// and puts the result into the cell, so every view of the storage sees it.
+// Strides that no such chain describes (overlapping windows) use gather and
+// scatter.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include "xla/device/recording.h"
+#include "xla/device/tracer.h"
 
 namespace accelerate::xla {
 

@@ -21,9 +21,14 @@ std::string text_of(const Dims& dims) {
 }
 
 [[noreturn]] void throw_shapes(
-    std::string_view what, const Shape& a, const Shape& b) {
+    std::string_view operation, const Shape& a, const Shape& b) {
   throw ArgumentError(str_cat(
-      what, ": the shapes ", text_of(a), " and ", text_of(b), " do not match"));
+      operation,
+      ": the shapes ",
+      text_of(a),
+      " and ",
+      text_of(b),
+      " do not match"));
 }
 
 Value make(
@@ -623,10 +628,10 @@ Value take_at(const Value& x, const Value& indices) {
 }
 
 Value put_at(
-    Scatter how, const Value& x, const Value& indices, const Value& updates) {
+    Scatter mode, const Value& x, const Value& indices, const Value& updates) {
   check_type(Op::scatter, x, updates);
   const std::int64_t coordinates = indices->shape[1];
-  std::vector<std::int64_t> numbers{static_cast<std::int64_t>(how)};
+  std::vector<std::int64_t> numbers{static_cast<std::int64_t>(mode)};
   for (const Dims& list :
        {window_dims(rank(x) - coordinates),
         first_dims(coordinates),

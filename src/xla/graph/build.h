@@ -134,7 +134,7 @@ enum class Scatter : std::uint8_t { set, add, maximum, minimum, multiply };
 /// combined, as `how` says, with the slice of `x` whose first `k` coordinates
 /// are the matching row of `indices` [n, k].
 Value put_at(
-    Scatter how, const Value& x, const Value& indices, const Value& updates);
+    Scatter mode, const Value& x, const Value& indices, const Value& updates);
 
 // ---- random numbers ----
 

@@ -124,7 +124,7 @@ struct Node {
   std::shared_ptr<const DeviceArray> array;  ///< Of an `input`.
   std::uint64_t bits = 0;  ///< Of a `scalar`: its number, in its own type.
 
-  // Scratch space of a traversal, under the lock of the recording.
+  // Scratch space of a traversal, under the lock of the tracer.
   std::uint64_t visit = 0;
   std::uint32_t index = 0;
 

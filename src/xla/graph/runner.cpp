@@ -99,7 +99,7 @@ Value Runner::upload(
   const Shape local = local_shape(shape, sharding, devices);
   if (sharding.dimension && *sharding.dimension != 0) {
     throw UnsupportedError(
-        "only dimension 0 of a tensor on the host can be divided over devices");
+        "only dimension 0 of a CPU tensor can be divided over devices");
   }
   const std::size_t step =
       sharding.dimension

@@ -25,7 +25,7 @@ struct RunnerCounts {
 };
 
 /// Runs programs on the mesh of all devices of a client. Not thread-safe: the
-/// lock of the recording protects it.
+/// lock of the tracer protects it.
 class Runner {
  public:
   /// `store` keeps programs for the next process; without one they are only

@@ -25,11 +25,21 @@ inline Value maximum(const Value& a, const Value& b) {
 inline Value minimum(const Value& a, const Value& b) {
   return binary(Op::minimum, a, b);
 }
-inline Value exp(const Value& x) { return unary(Op::exponential, x); }
-inline Value log(const Value& x) { return unary(Op::log, x); }
-inline Value sqrt(const Value& x) { return unary(Op::sqrt, x); }
-inline Value negate(const Value& x) { return unary(Op::negate, x); }
-inline Value square(const Value& x) { return mul(x, x); }
+inline Value exp(const Value& x) {
+  return unary(Op::exponential, x);
+}
+inline Value log(const Value& x) {
+  return unary(Op::log, x);
+}
+inline Value sqrt(const Value& x) {
+  return unary(Op::sqrt, x);
+}
+inline Value negate(const Value& x) {
+  return unary(Op::negate, x);
+}
+inline Value square(const Value& x) {
+  return mul(x, x);
+}
 
 /// A constant of the type of `like`.
 inline Value constant_like(double number, const Value& like) {

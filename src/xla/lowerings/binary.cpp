@@ -86,9 +86,9 @@ Lowering with_alpha(const char* name, Op op, bool swapped = false) {
             if (swapped) {
               call.result(binary(op, b, scaled(call, 2, a)));
             } else {
-              const Op logical =
-                  type == ElementType::pred && op == Op::add ? Op::logical_or
-                                                             : op;
+              const Op logical = type == ElementType::pred && op == Op::add
+                                     ? Op::logical_or
+                                     : op;
               call.result(binary(logical, a, scaled(call, 2, b)));
             }
           }};
@@ -102,8 +102,8 @@ Value modulo(const Value& a, const Value& b) {
       Compare::ne,
       compare(Compare::lt, rest, zero),
       compare(Compare::lt, b, zero));
-  const Value needs_step = binary(
-      Op::logical_and, differs, compare(Compare::ne, rest, zero));
+  const Value needs_step =
+      binary(Op::logical_and, differs, compare(Compare::ne, rest, zero));
   return select(needs_step, add(rest, b), rest);
 }
 
@@ -163,13 +163,13 @@ void power_with_scalar(Call& call) {
 }
 
 void clamp(Call& call) {
-  std::vector<std::size_t> given{0};
+  std::vector<std::size_t> positions{0};
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
     if (!call.is_none(i)) {
-      given.push_back(i);
+      positions.push_back(i);
     }
   }
-  const ElementType type = call.promoted(given);
+  const ElementType type = call.promoted(positions);
   Value x = call.value(0, type);
   if (!call.is_none(1)) {
     x = maximum(x, call.value(1, type));
@@ -199,8 +199,7 @@ void where(Call& call) {
 void masked_fill(Call& call) {
   const ElementType type = call.type(0);
   const Value x = call.value(0);
-  call.result(
-      select(call.value(1, ElementType::pred), call.value(2, type), x));
+  call.result(select(call.value(1, ElementType::pred), call.value(2, type), x));
 }
 
 // x + number * (a op b): addcmul and addcdiv.
@@ -220,8 +219,7 @@ Value interpolated(const Value& a, const Value& b, const Value& weight) {
   const Value rest = sub(constant_like(1, weight), weight);
   const Value near_b = sub(b, mul(difference, rest));
   return select(
-      compare(
-          Compare::lt, unary(Op::abs, weight), constant_like(0.5, weight)),
+      compare(Compare::lt, unary(Op::abs, weight), constant_like(0.5, weight)),
       near_a,
       near_b);
 }
@@ -282,18 +280,17 @@ Lowerings binary_lowerings() {
   rows.push_back(of_promoted("floor_divide", floored_quotient));
   rows.push_back(of_promoted("remainder.Tensor", modulo));
   rows.push_back(of_promoted("remainder.Scalar", modulo));
-  rows.push_back(
-      of_promoted_float("atan2", [](const Value& a, const Value& b) {
-        return binary(Op::atan2, a, b);
-      }));
-  for (const char* name : {"xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self"}) {
+  rows.push_back(of_promoted_float("atan2", [](const Value& a, const Value& b) {
+    return binary(Op::atan2, a, b);
+  }));
+  for (const char* name :
+       {"xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self"}) {
     rows.push_back(of_promoted_float(name, x_log_y));
   }
   rows.push_back({"pow.Tensor_Scalar", power_with_scalar});
-  rows.push_back(
-      of_promoted("pow.Tensor_Tensor", [](const Value& a, const Value& b) {
-        return binary(Op::power, a, b);
-      }));
+  rows.push_back(of_promoted(
+      "pow.Tensor_Tensor",
+      [](const Value& a, const Value& b) { return binary(Op::power, a, b); }));
   rows.push_back(of_promoted("pow.Scalar", [](const Value& a, const Value& b) {
     return binary(Op::power, a, b);
   }));

@@ -33,7 +33,9 @@ Geometry geometry_of(const Call& call, std::size_t first, std::size_t spatial) {
       call.integer(first + 5)};
 }
 
-Dims ones(const Dims& like) { return Dims(like.size(), 1); }
+Dims ones(const Dims& like) {
+  return Dims(like.size(), 1);
+}
 
 // Swaps the grouped channels of a weight: [g·o, i, …] <-> [g·i, o, …].
 Value swapped_channels(const Value& weight, std::int64_t groups) {
@@ -103,8 +105,7 @@ Value weight_gradient(
   for (std::size_t i = 0; i < g.stride.size(); ++i) {
     const std::int64_t reach = (weight[i + 2] - 1) * g.dilation[i] + 1;
     const std::int64_t covered = (gradient->shape[i + 2] - 1) * g.stride[i];
-    options.high.push_back(
-        reach + covered - x->shape[i + 2] - g.padding[i]);
+    options.high.push_back(reach + covered - x->shape[i + 2] - g.padding[i]);
   }
   return convolution(x, gradient, options);
 }
@@ -114,8 +115,7 @@ Dims spatial_sizes(const Value& x) {
 }
 
 // The sizes of a transposed convolution's output.
-Dims transposed_sizes(
-    const Value& x, const Value& weight, const Geometry& g) {
+Dims transposed_sizes(const Value& x, const Value& weight, const Geometry& g) {
   Dims sizes;
   for (std::size_t i = 0; i < g.stride.size(); ++i) {
     sizes.push_back(
@@ -161,9 +161,8 @@ void convolve_gradient(Call& call) {
   }
   if (wanted[1]) {
     // A transposed convolution is the gradient of one from its output.
-    w_gradient = g.transposed
-                     ? weight_gradient(gradient, x, g, weight->shape)
-                     : weight_gradient(x, gradient, g, weight->shape);
+    w_gradient = g.transposed ? weight_gradient(gradient, x, g, weight->shape)
+                              : weight_gradient(x, gradient, g, weight->shape);
   }
   call.result(x_gradient);
   call.result(w_gradient);

@@ -21,8 +21,7 @@ void fill_with_number(Call& call) {
 }
 
 void fill_with_tensor(Call& call) {
-  call.result(broadcast(
-      call.value(1, call.type(0)), shape_of(call.tensor(0))));
+  call.result(broadcast(call.value(1, call.type(0)), shape_of(call.tensor(0))));
 }
 
 void zero(Call& call) {
@@ -36,8 +35,8 @@ void arange(Call& call) {
       element_type_of(call.argument(3).toTensor().scalar_type());
   const double start = call.number(0);
   const double step = call.number(2);
-  const auto count = static_cast<std::int64_t>(
-      std::ceil((call.number(1) - start) / step));
+  const auto count =
+      static_cast<std::int64_t>(std::ceil((call.number(1) - start) / step));
   call.result(
       add(mul(iota(type, {count}, 0), constant(step, type)),
           constant(start, type)));
@@ -63,13 +62,15 @@ Lowerings creation_lowerings() {
       {"eye.m_out",
        [](Call& call) {
          identity_matrix(
-             call, {call.integer(0), call.integer(1)},
+             call,
+             {call.integer(0), call.integer(1)},
              element_type_of(call.argument(2).toTensor().scalar_type()));
        }},
       {"eye.out",
        [](Call& call) {
          identity_matrix(
-             call, {call.integer(0), call.integer(0)},
+             call,
+             {call.integer(0), call.integer(0)},
              element_type_of(call.argument(1).toTensor().scalar_type()));
        }},
   };

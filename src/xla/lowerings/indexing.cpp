@@ -19,7 +19,9 @@ Value wrapped(const Value& index, std::int64_t size) {
       positive);
 }
 
-Value flat(const Value& x) { return reshape(x, {element_count(x->shape)}); }
+Value flat(const Value& x) {
+  return reshape(x, {element_count(x->shape)});
+}
 
 void index_select(Call& call) {
   const Value x = call.value(0);
@@ -77,8 +79,7 @@ void gather(Call& call) {
     return;
   }
   const std::int64_t dim = call.dim(1, x->shape.size());
-  call.result(
-      reshape(take_at(x, coordinates_along(index, dim)), index->shape));
+  call.result(reshape(take_at(x, coordinates_along(index, dim)), index->shape));
 }
 
 // The part of `x` that scatter reads: the first elements along each dimension.
@@ -87,23 +88,23 @@ Value leading_part(const Value& x, const Shape& shape) {
 }
 
 // scatter(self, dim, index, src or value) and scatter_add.
-Lowering scatter(const char* name, Scatter how) {
-  return {name, [how](Call& call) {
+Lowering scatter(const char* name, Scatter mode) {
+  return {name, [mode](Call& call) {
             const Value x = call.value(0);
             const Value index = call.value(2);
             const Value source = call.value(3, x->type);
             if (x->shape.empty()) {
               call.result(
-                  how == Scatter::add ? add(x, reshape(source, {}))
-                                      : reshape(source, {}));
+                  mode == Scatter::add ? add(x, reshape(source, {}))
+                                       : reshape(source, {}));
               return;
             }
             const Value updates = source->shape.empty()
                                       ? broadcast(source, index->shape)
                                       : leading_part(source, index->shape);
             const std::int64_t dim = call.dim(1, x->shape.size());
-            call.result(put_at(
-                how, x, coordinates_along(index, dim), flat(updates)));
+            call.result(
+                put_at(mode, x, coordinates_along(index, dim), flat(updates)));
           }};
 }
 
@@ -112,8 +113,7 @@ void index_add(Call& call) {
   const Value x = call.value(0);
   const std::int64_t dim = call.dim(1, x->shape.size());
   const Value index = flat(call.value(2));
-  const Value source =
-      mul(call.value(3, x->type), call.value(4, x->type));
+  const Value source = mul(call.value(3, x->type), call.value(4, x->type));
   Dims order{dim};
   for (std::int64_t i = 0; i < rank_of(x); ++i) {
     if (i != dim) {
@@ -135,8 +135,8 @@ void index_add(Call& call) {
 // ---- index and index_put ----
 
 // An advanced index as PyTorch defines it: index tensors at some dimensions,
-// broadcast to one shape. Their dimension in the result comes first, unless they
-// stand together.
+// broadcast to one shape. Their dimension in the result comes first, unless
+// they stand together.
 struct AdvancedIndex {
   std::vector<Value> indices;  ///< Broadcast, one per indexed dimension.
   Dims indexed;
@@ -146,7 +146,8 @@ struct AdvancedIndex {
 };
 
 // Boolean masks have results whose shape depends on data.
-Value index_value(const Call& call, const at::Tensor& tensor, std::int64_t size) {
+Value index_value(
+    const Call& call, const at::Tensor& tensor, std::int64_t size) {
   if (tensor.scalar_type() == c10::ScalarType::Bool ||
       tensor.scalar_type() == c10::ScalarType::Byte) {
     throw UnsupportedError(
@@ -161,10 +162,10 @@ Value index_value(const Call& call, const at::Tensor& tensor, std::int64_t size)
 
 AdvancedIndex advanced_index(const Call& call, const Value& x) {
   AdvancedIndex result;
-  const std::vector<at::Tensor> given = call.tensors(1);
+  const std::vector<at::Tensor> indices = call.tensors(1);
   for (std::int64_t dim = 0; dim < rank_of(x); ++dim) {
     const auto i = static_cast<std::size_t>(dim);
-    if (i >= given.size() || !given[i].defined()) {
+    if (i >= indices.size() || !indices[i].defined()) {
       result.others.push_back(dim);
       continue;
     }
@@ -172,9 +173,8 @@ AdvancedIndex advanced_index(const Call& call, const Value& x) {
       result.adjacent = false;
     }
     result.indexed.push_back(dim);
-    result.indices.push_back(index_value(call, given[i], x->shape[i]));
-    result.shape =
-        broadcast_shapes(result.shape, result.indices.back()->shape);
+    result.indices.push_back(index_value(call, indices[i], x->shape[i]));
+    result.shape = broadcast_shapes(result.shape, result.indices.back()->shape);
   }
   for (Value& index : result.indices) {
     index = broadcast(index, result.shape);
@@ -225,8 +225,7 @@ Shape other_sizes(const AdvancedIndex& index, const Value& x) {
 void index_tensor(Call& call) {
   const Value x = call.value(0);
   const AdvancedIndex index = advanced_index(call, x);
-  const Value front =
-      transpose(x, concatenated(index.indexed, index.others));
+  const Value front = transpose(x, concatenated(index.indexed, index.others));
   const Value rows = take_at(front, coordinates(index));
   const Value shaped =
       reshape(rows, concatenated(index.shape, other_sizes(index, x)));
@@ -246,8 +245,8 @@ void index_put(Call& call) {
   }
   const Value values = transpose(
       broadcast(call.value(2, x->type), result_shape), inverse(order));
-  const Shape flat_rows = concatenated(
-      {element_count(index.shape)}, other_sizes(index, x));
+  const Shape flat_rows =
+      concatenated({element_count(index.shape)}, other_sizes(index, x));
   const Value written = put_at(
       call.flag(3) ? Scatter::add : Scatter::set,
       transpose(x, to_front),
@@ -275,8 +274,7 @@ void slice_gradient(Call& call) {
   interior[i] = step - 1;
   const std::int64_t covered = count == 0 ? 0 : (count - 1) * step + 1;
   high[i] = sizes[i] - start - covered;
-  call.result(
-      pad(gradient, constant_like(0, gradient), low, high, interior));
+  call.result(pad(gradient, constant_like(0, gradient), low, high, interior));
 }
 
 // select_backward(grad, input_sizes, dim, index)
@@ -291,8 +289,8 @@ void select_gradient(Call& call) {
   Dims high(sizes.size(), 0);
   low[i] = index;
   high[i] = sizes[i] - index - 1;
-  call.result(pad(
-      unsqueeze(gradient, dim), constant_like(0, gradient), low, high));
+  call.result(
+      pad(unsqueeze(gradient, dim), constant_like(0, gradient), low, high));
 }
 
 }  // namespace

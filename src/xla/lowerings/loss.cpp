@@ -13,8 +13,9 @@ constexpr std::int64_t kMean = 1;
 
 Value reduced(const Value& x, std::int64_t reduction) {
   const Dims all = range_of_dims(0, rank_of(x));
-  return reduction == kNone ? x
-                            : reduction == kMean ? mean(x, all) : sum(x, all);
+  return reduction == kNone   ? x
+         : reduction == kMean ? mean(x, all)
+                              : sum(x, all);
 }
 
 // The gradient of each element's loss from the gradient of the reduced one.
@@ -26,29 +27,31 @@ Value spread_gradient(
   return broadcast(
       divide(
           gradient,
-          constant_like(
-              static_cast<double>(element_count(shape)), gradient)),
+          constant_like(static_cast<double>(element_count(shape)), gradient)),
       shape);
 }
 
 // ---- negative log likelihood ----
 
 // The classes are dimension 1 of the input, or 0 if it has one dimension.
-std::int64_t class_dim(const Value& x) { return x->shape.size() == 1 ? 0 : 1; }
+std::int64_t class_dim(const Value& x) {
+  return x->shape.size() == 1 ? 0 : 1;
+}
 
 // Whether class c is the target, in the shape of `x`.
 Value is_target(const Value& x, const Value& target) {
   const std::int64_t dim = class_dim(x);
   return compare(
-      Compare::eq,
-      iota(target->type, x->shape, dim),
-      unsqueeze(target, dim));
+      Compare::eq, iota(target->type, x->shape, dim), unsqueeze(target, dim));
 }
 
 // The weight of each target: 0 for the ignored class. (…, weight, _, ignored)
 Value target_weights(
-    const Call& call, const Value& x, const Value& target,
-    std::size_t weight, std::size_t ignored) {
+    const Call& call,
+    const Value& x,
+    const Value& target,
+    std::size_t weight,
+    std::size_t ignored) {
   const std::int64_t dim = class_dim(x);
   Value weights = constant(1, x->type, target->shape);
   if (call.has_tensor(weight)) {
@@ -56,8 +59,8 @@ Value target_weights(
     shape[static_cast<std::size_t>(dim)] =
         x->shape[static_cast<std::size_t>(dim)];
     const Value of_class = reshape(call.value(weight, x->type), shape);
-    weights = sum(
-        select(is_target(x, target), of_class, constant_like(0, x)), {dim});
+    weights =
+        sum(select(is_target(x, target), of_class, constant_like(0, x)), {dim});
   }
   const Value none = constant_integer(call.integer(ignored), target->type);
   return select(
@@ -71,8 +74,8 @@ void nll_loss(Call& call) {
   const Value target = call.value(1);
   const std::int64_t dim = class_dim(x);
   const Value weights = target_weights(call, x, target, 2, 4);
-  const Value picked = sum(
-      select(is_target(x, target), x, constant_like(0, x)), {dim});
+  const Value picked =
+      sum(select(is_target(x, target), x, constant_like(0, x)), {dim});
   const Value losses = negate(mul(picked, weights));
   const Dims all = range_of_dims(0, rank_of(losses));
   const std::int64_t reduction = call.integer(3);
@@ -109,28 +112,28 @@ void nll_loss_gradient(Call& call) {
 using ElementLoss =
     std::function<Value(const Call&, const Value& x, const Value& target)>;
 
-
-Lowering element_loss(const char* name, std::size_t reduction, ElementLoss loss) {
-  return {name, [reduction, loss = std::move(loss)](Call& call) {
-            const Value x = call.value(0);
-            call.result(reduced(
-                loss(call, x, call.value(1, x->type)),
-                call.integer(reduction)));
-          }};
+Lowering element_loss(
+    const char* name, std::size_t reduction, ElementLoss loss) {
+  return {
+      name, [reduction, loss = std::move(loss)](Call& call) {
+        const Value x = call.value(0);
+        call.result(reduced(
+            loss(call, x, call.value(1, x->type)), call.integer(reduction)));
+      }};
 }
 
 // A backward function (grad, self, target, …).
 Lowering element_gradient(
     const char* name, std::size_t reduction, ElementLoss slope) {
-  return {name, [reduction, slope = std::move(slope)](Call& call) {
-            const Value x = call.value(1);
-            const Value slopes = slope(call, x, call.value(2, x->type));
-            call.result(
-                mul(spread_gradient(
-                        call.value(0, x->type), slopes->shape,
-                        call.integer(reduction)),
-                    slopes));
-          }};
+  return {
+      name, [reduction, slope = std::move(slope)](Call& call) {
+        const Value x = call.value(1);
+        const Value slopes = slope(call, x, call.value(2, x->type));
+        call.result(mul(
+            spread_gradient(
+                call.value(0, x->type), slopes->shape, call.integer(reduction)),
+            slopes));
+      }};
 }
 
 Value sign_of(const Value& x) {
@@ -152,8 +155,7 @@ Value smooth_l1(const Value& x, const Value& target, double beta) {
 Value smooth_l1_slope(const Value& x, const Value& target, double beta) {
   const Value difference = sub(x, target);
   return select(
-      compare(
-          Compare::lt, unary(Op::abs, difference), constant_like(beta, x)),
+      compare(Compare::lt, unary(Op::abs, difference), constant_like(beta, x)),
       divide(difference, constant_like(beta, x)),
       sign_of(difference));
 }
@@ -169,8 +171,7 @@ Value huber(const Value& x, const Value& target, double delta) {
 Value huber_slope(const Value& x, const Value& target, double delta) {
   const Value difference = sub(x, target);
   return select(
-      compare(
-          Compare::lt, unary(Op::abs, difference), constant_like(delta, x)),
+      compare(Compare::lt, unary(Op::abs, difference), constant_like(delta, x)),
       difference,
       times(delta, sign_of(difference)));
 }
@@ -186,35 +187,34 @@ Value bounded_log(const Value& x) {
 
 // binary_cross_entropy(self, target, weight, reduction)
 Value cross_entropy(const Call& call, const Value& x, const Value& target) {
-  const Value one = constant_like(1, x);
+  const Value unit = constant_like(1, x);
   const Value loss = negate(
       add(mul(target, bounded_log(x)),
-          mul(sub(one, target), bounded_log(sub(one, x)))));
+          mul(sub(unit, target), bounded_log(sub(unit, x)))));
   return optional_weight(call, 2, loss);
 }
 
 Value cross_entropy_slope(
     const Call& call, const Value& x, const Value& target) {
-  const Value one = constant_like(1, x);
+  const Value unit = constant_like(1, x);
   const Value denominator =
-      maximum(mul(sub(one, x), x), constant_like(1e-12, x));
+      maximum(mul(sub(unit, x), x), constant_like(1e-12, x));
   return optional_weight(call, 3, divide(sub(x, target), denominator));
 }
 
 // binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction)
 Value logits_cross_entropy(
     const Call& call, const Value& x, const Value& target) {
-  const Value one = constant_like(1, x);
-  const Value softplus = add(
-      unary(Op::log_plus_one, exp(negate(unary(Op::abs, x)))),
-      maximum(negate(x), constant_like(0, x)));
-  const Value rest = mul(sub(one, target), x);
+  const Value unit = constant_like(1, x);
+  const Value softplus =
+      add(unary(Op::log_plus_one, exp(negate(unary(Op::abs, x)))),
+          maximum(negate(x), constant_like(0, x)));
+  const Value rest = mul(sub(unit, target), x);
   if (!call.has_tensor(3)) {
     return optional_weight(call, 2, add(rest, softplus));
   }
-  const Value log_weight = add(
-      one,
-      mul(sub(call.value(3, x->type), one), target));
+  const Value log_weight =
+      add(unit, mul(sub(call.value(3, x->type), unit), target));
   return optional_weight(call, 2, add(rest, mul(log_weight, softplus)));
 }
 
@@ -227,39 +227,44 @@ Lowerings loss_lowerings() {
       {"nll_loss2d_forward", nll_loss},
       {"nll_loss2d_backward", nll_loss_gradient},
       element_loss(
-          "mse_loss", 2,
+          "mse_loss",
+          2,
           [](const Call&, const Value& x, const Value& target) {
             return square(sub(x, target));
           }),
       element_gradient(
-          "mse_loss_backward", 3,
+          "mse_loss_backward",
+          3,
           [](const Call&, const Value& x, const Value& target) {
             return times(2, sub(x, target));
           }),
       element_loss(
-          "smooth_l1_loss", 2,
+          "smooth_l1_loss",
+          2,
           [](const Call& call, const Value& x, const Value& target) {
             return smooth_l1(x, target, call.number(3));
           }),
       element_gradient(
-          "smooth_l1_loss_backward", 3,
+          "smooth_l1_loss_backward",
+          3,
           [](const Call& call, const Value& x, const Value& target) {
             return smooth_l1_slope(x, target, call.number(4));
           }),
       element_loss(
-          "huber_loss", 2,
+          "huber_loss",
+          2,
           [](const Call& call, const Value& x, const Value& target) {
             return huber(x, target, call.number(3));
           }),
       element_gradient(
-          "huber_loss_backward", 3,
+          "huber_loss_backward",
+          3,
           [](const Call& call, const Value& x, const Value& target) {
             return huber_slope(x, target, call.number(4));
           }),
       element_loss("binary_cross_entropy", 3, cross_entropy),
       element_gradient("binary_cross_entropy_backward", 4, cross_entropy_slope),
-      element_loss(
-          "binary_cross_entropy_with_logits", 4, logits_cross_entropy),
+      element_loss("binary_cross_entropy_with_logits", 4, logits_cross_entropy),
   };
 }
 

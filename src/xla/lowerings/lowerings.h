@@ -5,12 +5,13 @@
 // 1. Choose the family's file in this folder (or add one, declare its table
 //    below and list it in lowerings.cpp).
 // 2. Add a row: the name of the operator's FUNCTIONAL form with its overload
-//    (`add.Tensor`, as in PyTorch's native_functions.yaml, without `aten::`), and
-//    a function of a `Call`. It reads arguments by position, computes with the
-//    functions of graph/build.h, and calls `result` once per result. The value's
-//    type and shape must be those of PyTorch: the device takes them as they are.
-//    In-place and out= forms (`add_.Tensor`, `add.out`) follow from that row. An
-//    operator that has no functional form gets a row under its own name.
+//    (`add.Tensor`, as in PyTorch's native_functions.yaml, without `aten::`),
+//    and a function of a `Call`. It reads arguments by position, computes with
+//    the functions of graph/build.h, and calls `result` once per result. The
+//    value's type and shape must be those of PyTorch: the device takes them as
+//    they are. In-place and out= forms (`add_.Tensor`, `add.out`) follow from
+//    that row. An operator that has no functional form gets a row under its own
+//    name.
 // 3. Add a row to tests/unit/xla/operator_cases.cpp: it compares results,
 //    gradients, types and shapes with the CPU in strict mode.
 //

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products.
+// Matmuls.
 #include "xla/lowerings/arithmetic.h"
 #include "xla/lowerings/lowerings.h"
 
 namespace accelerate::xla {
 namespace {
 
-Value matrix_product(const Value& a, const Value& b) {
+Value matmul(const Value& a, const Value& b) {
   return dot(a, b, {.contract_a = {1}, .contract_b = {0}});
 }
 
@@ -37,7 +37,7 @@ struct ProductRow {
 };
 
 constexpr ProductRow kProducts[] = {
-    {"mm", matrix_product},
+    {"mm", matmul},
     {"bmm", batched_product},
     {"dot", vector_product},
     {"mv", matrix_vector_product},
@@ -45,20 +45,18 @@ constexpr ProductRow kProducts[] = {
 
 // beta * self + alpha * (a x b)
 constexpr ProductRow kAddedProducts[] = {
-    {"addmm", matrix_product},
+    {"addmm", matmul},
     {"baddbmm", batched_product},
     {"addmv", matrix_vector_product},
     {"addr", outer_product},
 };
 
 Value scaled(const Call& call, std::size_t i, const Value& value) {
-  return call.number(i) == 1.0 ? value
-                               : mul(value, call.value(i, value->type));
+  return call.number(i) == 1.0 ? value : mul(value, call.value(i, value->type));
 }
 
 void added_product(Call& call, Product product) {
-  const Value result =
-      scaled(call, 4, product(call.value(1), call.value(2)));
+  const Value result = scaled(call, 4, product(call.value(1), call.value(2)));
   // PyTorch ignores `self`, even NaN, if beta is 0.
   call.result(
       call.number(3) == 0.0

@@ -51,8 +51,7 @@ void log_softmax_gradient(Call& call) {
   const Value output = call.value(1, wide);
   const Value total = sum(gradient, softmax_dims(call, 2, output), true);
   call.result(convert(
-      sub(gradient, mul(exp(output), total)),
-      call.dtype_or(3, call.type(1))));
+      sub(gradient, mul(exp(output), total)), call.dtype_or(3, call.type(1))));
 }
 
 // ---- normalization over given dimensions ----
@@ -88,16 +87,14 @@ Value normalized_gradient(
 
 Value optional_product(
     const Call& call, std::size_t i, const Value& x, const Shape& shape) {
-  return call.has_tensor(i)
-             ? mul(x, reshape(call.value(i, x->type), shape))
-             : x;
+  return call.has_tensor(i) ? mul(x, reshape(call.value(i, x->type), shape))
+                            : x;
 }
 
 Value optional_sum(
     const Call& call, std::size_t i, const Value& x, const Shape& shape) {
-  return call.has_tensor(i)
-             ? add(x, reshape(call.value(i, x->type), shape))
-             : x;
+  return call.has_tensor(i) ? add(x, reshape(call.value(i, x->type), shape))
+                            : x;
 }
 
 Value converted_if(bool wanted, const Value& value, ElementType type) {
@@ -138,8 +135,8 @@ void layer_norm_gradient(Call& call) {
   const Value weighted = optional_product(call, 5, gradient, inner);
   call.result(converted_if(
       wanted[0], normalized_gradient(weighted, output, inverse, dims), type));
-  call.result(converted_if(
-      wanted[1], sum(mul(gradient, output), outer_dims), type));
+  call.result(
+      converted_if(wanted[1], sum(mul(gradient, output), outer_dims), type));
   call.result(converted_if(wanted[2], sum(gradient, outer_dims), type));
 }
 
@@ -152,13 +149,11 @@ void rms_norm(Call& call) {
   const Shape inner = call.integers(1);
   const Dims dims = range_of_dims(
       rank_of(x) - static_cast<std::int64_t>(inner.size()), rank_of(x));
-  const double epsilon =
-      call.is_none(3) ? (type == ElementType::f64 ? 0x1p-52 : 0x1p-23)
-                      : call.number(3);
-  const Value inverse =
-      inverse_root(mean(square(x), dims, true), epsilon);
-  call.result(
-      convert(optional_product(call, 2, mul(x, inverse), inner), type));
+  const double epsilon = call.is_none(3)
+                             ? (type == ElementType::f64 ? 0x1p-52 : 0x1p-23)
+                             : call.number(3);
+  const Value inverse = inverse_root(mean(square(x), dims, true), epsilon);
+  call.result(convert(optional_product(call, 2, mul(x, inverse), inner), type));
   call.result(inverse);
 }
 
@@ -230,8 +225,8 @@ void batch_norm(Call& call) {
       update_running(call, 3, saved_mean, call.number(6));
     }
     if (call.has_tensor(4)) {
-      const Value variance = reshape(
-          mean(square(sub(x, result.mean)), dims, true), flat);
+      const Value variance =
+          reshape(mean(square(sub(x, result.mean)), dims, true), flat);
       update_running(
           call, 4, times(count / (count - 1), variance), call.number(6));
     }
@@ -256,8 +251,7 @@ void batch_norm_gradient(Call& call) {
   const Dims dims = batch_dims(x);
   const Shape channels = channel_shape(x);
   const bool training = call.flag(7);
-  const Value center =
-      reshape(call.value(training ? 5 : 3, wide), channels);
+  const Value center = reshape(call.value(training ? 5 : 3, wide), channels);
   const Value inverse =
       training ? reshape(call.value(6, wide), channels)
                : inverse_root(
@@ -269,8 +263,7 @@ void batch_norm_gradient(Call& call) {
       training ? normalized_gradient(weighted, output, inverse, dims)
                : mul(weighted, inverse);
   call.result(converted_if(wanted[0], input_gradient, type));
-  call.result(
-      converted_if(wanted[1], sum(mul(gradient, output), dims), wide));
+  call.result(converted_if(wanted[1], sum(mul(gradient, output), dims), wide));
   call.result(converted_if(wanted[2], sum(gradient, dims), wide));
 }
 
@@ -283,12 +276,13 @@ void group_norm(Call& call) {
   const Value x = call.value(0, accumulation_type(type));
   const std::int64_t samples = call.integer(3);
   const std::int64_t groups = call.integer(6);
-  const Shape grouped{samples, groups, element_count(x->shape) / samples / groups};
+  const Shape grouped{
+      samples, groups, element_count(x->shape) / samples / groups};
   const Normalized result =
       normalized(reshape(x, grouped), {2}, call.number(7));
   const Shape channels = channel_shape(x);
-  const Value weighted = optional_product(
-      call, 1, reshape(result.output, x->shape), channels);
+  const Value weighted =
+      optional_product(call, 1, reshape(result.output, x->shape), channels);
   call.result(convert(optional_sum(call, 2, weighted, channels), type));
   call.result(reshape(result.mean, {samples, groups}));
   call.result(reshape(result.inverse, {samples, groups}));
@@ -303,21 +297,20 @@ void group_norm_gradient(Call& call) {
   const Value x = call.value(1, wide);
   const std::int64_t samples = call.integer(5);
   const std::int64_t groups = call.integer(8);
-  const Shape grouped{samples, groups, element_count(x->shape) / samples / groups};
+  const Shape grouped{
+      samples, groups, element_count(x->shape) / samples / groups};
   const Shape statistics{samples, groups, 1};
   const Value inverse = reshape(call.value(3, wide), statistics);
-  const Value output = mul(
-      sub(reshape(x, grouped), reshape(call.value(2, wide), statistics)),
-      inverse);
+  const Value output =
+      mul(sub(reshape(x, grouped), reshape(call.value(2, wide), statistics)),
+          inverse);
   const auto wanted = call.argument(9).toBoolList();
-  const Value weighted =
-      optional_product(call, 4, gradient, channel_shape(x));
+  const Value weighted = optional_product(call, 4, gradient, channel_shape(x));
   const Dims dims = batch_dims(x);
   call.result(converted_if(
       wanted[0],
       reshape(
-          normalized_gradient(
-              reshape(weighted, grouped), output, inverse, {2}),
+          normalized_gradient(reshape(weighted, grouped), output, inverse, {2}),
           x->shape),
       type));
   call.result(converted_if(

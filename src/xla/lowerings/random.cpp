@@ -24,8 +24,8 @@ Value uniform(
   const bool is_double = type == ElementType::f64;
   const ElementType word = is_double ? ElementType::u64 : ElementType::u32;
   const Value bits = next_random_bits(generator, word, shape);
-  const Value high = binary(
-      Op::shift_right, bits, constant(is_double ? 11 : 8, word));
+  const Value high =
+      binary(Op::shift_right, bits, constant(is_double ? 11 : 8, word));
   const ElementType carrier = is_double ? type : ElementType::f32;
   return times(is_double ? 0x1p-53 : 0x1p-24, convert(high, carrier));
 }
@@ -45,18 +45,16 @@ Value normal(
 // uniform_(self, from, to, generator)
 void uniform_in_place(Call& call) {
   const double from = call.number(1);
-  const Value u = uniform(
-      generator_at(call, 3), call.type(0), shape_of(call.tensor(0)));
-  call.result(
-      add(times(call.number(2) - from, u), constant_like(from, u)));
+  const Value u =
+      uniform(generator_at(call, 3), call.type(0), shape_of(call.tensor(0)));
+  call.result(add(times(call.number(2) - from, u), constant_like(from, u)));
 }
 
 // normal_(self, mean, std, generator)
 void normal_in_place(Call& call) {
-  const Value z = normal(
-      generator_at(call, 3), call.type(0), shape_of(call.tensor(0)));
-  call.result(
-      add(times(call.number(2), z), constant_like(call.number(1), z)));
+  const Value z =
+      normal(generator_at(call, 3), call.type(0), shape_of(call.tensor(0)));
+  call.result(add(times(call.number(2), z), constant_like(call.number(1), z)));
 }
 
 Value bernoulli(
@@ -78,11 +76,11 @@ void bernoulli_with_number(Call& call) {
 void bernoulli_of_tensor(
     Call& call, std::size_t probabilities, std::size_t generator) {
   const Value u = uniform(
-      generator_at(call, generator), ElementType::f32,
+      generator_at(call, generator),
+      ElementType::f32,
       shape_of(call.tensor(0)));
   call.result(convert(
-      compare(
-          Compare::lt, u, call.value(probabilities, ElementType::f32)),
+      compare(Compare::lt, u, call.value(probabilities, ElementType::f32)),
       call.type(0)));
 }
 
@@ -106,14 +104,16 @@ void dropout(Call& call) {
 void dropout_gradient(Call& call) {
   const Value gradient = call.value(0);
   call.result(select(
-      call.value(1), times(call.number(2), gradient),
+      call.value(1),
+      times(call.number(2), gradient),
       constant_like(0, gradient)));
 }
 
 // random_.from(self, from, to, generator): integers in [from, to).
 void random_integers(Call& call, std::int64_t from, std::int64_t to) {
   const Value bits = next_random_bits(
-      generator_at(call, call.size() - 1), ElementType::u64,
+      generator_at(call, call.size() - 1),
+      ElementType::u64,
       shape_of(call.tensor(0)));
   const Value range = constant_integer(to - from, ElementType::u64);
   const Value offset =

@@ -24,12 +24,10 @@ Value accumulated(
   return convert(make(convert(x, accumulation_type(type))), type);
 }
 
-Value summed(
-    const Call& call, const Dims& dims, bool keep, std::size_t dtype) {
+Value summed(const Call& call, const Dims& dims, bool keep, std::size_t dtype) {
   const ElementType type = call.dtype_or(dtype, sum_type(call.type(0)));
-  return accumulated(call.value(0), type, [&](const Value& x) {
-    return sum(x, dims, keep);
-  });
+  return accumulated(
+      call.value(0), type, [&](const Value& x) { return sum(x, dims, keep); });
 }
 
 std::size_t rank_at(const Call& call, std::size_t i) {
@@ -41,8 +39,7 @@ void sum_of_all(Call& call) {
 }
 
 void sum_over_dims(Call& call) {
-  call.result(
-      summed(call, call.dims(1, rank_at(call, 0)), call.flag(2), 3));
+  call.result(summed(call, call.dims(1, rank_at(call, 0)), call.flag(2), 3));
 }
 
 void mean_over(Call& call, const Dims& dims, bool keep, std::size_t dtype) {
@@ -59,8 +56,7 @@ void product_over(Call& call, const Dims& dims, bool keep, std::size_t dtype) {
 
 // ---- variance ----
 
-Value variance(
-    const Value& x, const Dims& dims, double correction, bool keep) {
+Value variance(const Value& x, const Dims& dims, double correction, bool keep) {
   const Value centered = sub(x, mean(x, dims, true));
   const double count = static_cast<double>(count_of(x, dims)) - correction;
   return divide(
@@ -89,8 +85,8 @@ void variance_and_mean(Call& call) {
   const ElementType type = call.type(0);
   const Dims dims = call.dims(1, rank_at(call, 0));
   const Value x = call.value(0, accumulation_type(type));
-  call.result(convert(
-      variance(x, dims, correction_of(call, 2), call.flag(3)), type));
+  call.result(
+      convert(variance(x, dims, correction_of(call, 2), call.flag(3)), type));
   call.result(convert(mean(x, dims, call.flag(3)), type));
 }
 
@@ -138,19 +134,18 @@ Extreme extreme_along(Op op, const Value& x, std::int64_t dim, bool keep) {
 Lowering extreme_with_index(const char* name, Op op) {
   return {name, [op](Call& call) {
             const Extreme found = extreme_along(
-                op, call.value(0), call.dim(1, rank_at(call, 0)),
-                call.flag(2));
+                op, call.value(0), call.dim(1, rank_at(call, 0)), call.flag(2));
             call.result(found.value);
             call.result(found.position);
           }};
 }
 
 Lowering extreme_over_dims(const char* name, Op op) {
-  return {name, [op](Call& call) {
-            call.result(reduce(
-                op, call.value(0), call.dims(1, rank_at(call, 0)),
-                call.flag(2)));
-          }};
+  return {
+      name, [op](Call& call) {
+        call.result(reduce(
+            op, call.value(0), call.dims(1, rank_at(call, 0)), call.flag(2)));
+      }};
 }
 
 Lowering extreme_of_all(const char* name, Op op) {
@@ -166,14 +161,12 @@ Lowering extreme_index(const char* name, Op op) {
             const Value x = call.value(0);
             if (!call.is_none(1)) {
               call.result(extreme_along(
-                              op, x, call.dim(1, x->shape.size()),
-                              call.flag(2))
+                              op, x, call.dim(1, x->shape.size()), call.flag(2))
                               .position);
               return;
             }
             const Value flat = reshape(x, {element_count(x->shape)});
-            const Value position =
-                extreme_along(op, flat, 0, false).position;
+            const Value position = extreme_along(op, flat, 0, false).position;
             call.result(
                 call.flag(2) ? reshape(position, Shape(x->shape.size(), 1))
                              : position);
@@ -188,11 +181,11 @@ Value boolean_reduction(Op op, const Value& x, const Dims& dims, bool keep) {
 }
 
 Lowering truth_of_all(const char* name, Op op) {
-  return {name, [op](Call& call) {
-            call.result(boolean_reduction(
-                op, call.value(0), range_of_dims(0, call.tensor(0).dim()),
-                false));
-          }};
+  return {
+      name, [op](Call& call) {
+        call.result(boolean_reduction(
+            op, call.value(0), range_of_dims(0, call.tensor(0).dim()), false));
+      }};
 }
 
 Lowering truth_along(const char* name, Op op) {
@@ -222,8 +215,7 @@ Value norm(const Value& x, double p, const Dims& dims, bool keep) {
     return sqrt(sum(square(x), dims, keep));
   }
   const Value powers = binary(Op::power, size, constant_like(p, x));
-  return binary(
-      Op::power, sum(powers, dims, keep), constant_like(1 / p, x));
+  return binary(Op::power, sum(powers, dims, keep), constant_like(1 / p, x));
 }
 
 // linalg_vector_norm(self, ord, dim, keepdim, dtype)
@@ -254,8 +246,8 @@ void norm_of_all(Call& call) {
 // An infinite maximum is not subtracted: the difference would be NaN.
 Value log_sum_exp(const Value& x, const Dims& dims, bool keep) {
   const Value largest = reduce(Op::maximum, x, dims, true);
-  const Value shift = select(
-      unary(Op::is_finite, largest), largest, constant_like(0, x));
+  const Value shift =
+      select(unary(Op::is_finite, largest), largest, constant_like(0, x));
   const Value total = log(sum(exp(sub(x, shift)), dims, true));
   const Value result = add(total, shift);
   return keep ? result : reshape(result, sum(x, dims)->shape);
@@ -263,9 +255,10 @@ Value log_sum_exp(const Value& x, const Dims& dims, bool keep) {
 
 void log_sum_exp_over_dims(Call& call) {
   const Dims dims = call.dims(1, rank_at(call, 0));
-  call.result(accumulated(
-      call.value(0), float_type(call.type(0)),
-      [&](const Value& x) { return log_sum_exp(x, dims, call.flag(2)); }));
+  call.result(
+      accumulated(call.value(0), float_type(call.type(0)), [&](const Value& x) {
+        return log_sum_exp(x, dims, call.flag(2));
+      }));
 }
 
 // ---- along one dimension ----
@@ -274,7 +267,10 @@ void log_sum_exp_over_dims(Call& call) {
 Value running(Op op, const Value& x, std::int64_t dim) {
   const std::size_t rank = x->shape.size();
   Window window{
-      Dims(rank, 1), Dims(rank, 1), Dims(rank, 0), Dims(rank, 0),
+      Dims(rank, 1),
+      Dims(rank, 1),
+      Dims(rank, 0),
+      Dims(rank, 0),
       Dims(rank, 1)};
   const auto position = static_cast<std::size_t>(dim);
   window.size[position] = x->shape[position];
@@ -284,8 +280,7 @@ Value running(Op op, const Value& x, std::int64_t dim) {
 
 Lowering running_reduction(const char* name, Op op) {
   return {name, [op](Call& call) {
-            const ElementType type =
-                call.dtype_or(2, sum_type(call.type(0)));
+            const ElementType type = call.dtype_or(2, sum_type(call.type(0)));
             const Value x = call.value(0, type);
             call.result(
                 x->shape.empty()
@@ -310,8 +305,7 @@ Sorted sorted(const Value& x, std::int64_t dim, bool descending) {
 
 void sort_along(Call& call) {
   const Value x = call.value(0);
-  const Sorted result =
-      sorted(x, call.dim(1, x->shape.size()), call.flag(2));
+  const Sorted result = sorted(x, call.dim(1, x->shape.size()), call.flag(2));
   call.result(result.values);
   call.result(result.indices);
 }
@@ -319,8 +313,7 @@ void sort_along(Call& call) {
 // sort.stable(self, stable, dim, descending)
 void stable_sort_along(Call& call) {
   const Value x = call.value(0);
-  const Sorted result =
-      sorted(x, call.dim(2, x->shape.size()), call.flag(3));
+  const Sorted result = sorted(x, call.dim(2, x->shape.size()), call.flag(3));
   call.result(result.values);
   call.result(result.indices);
 }
@@ -363,8 +356,7 @@ Lowerings reduction_lowerings() {
        }},
       {"prod.dim_int",
        [](Call& call) {
-         product_over(
-             call, {call.dim(1, rank_at(call, 0))}, call.flag(2), 3);
+         product_over(call, {call.dim(1, rank_at(call, 0))}, call.flag(2), 3);
        }},
       spread("var.correction", false),
       spread("std.correction", true),

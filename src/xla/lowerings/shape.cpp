@@ -46,7 +46,8 @@ Lowering triangle(const char* name, Compare direction) {
                 sub(iota(ElementType::i64, x->shape, rank - 1),
                     iota(ElementType::i64, x->shape, rank - 2));
             const Value kept = compare(
-                direction, distance,
+                direction,
+                distance,
                 constant_integer(call.integer(1), ElementType::i64));
             call.result(select(kept, x, constant_like(0, x)));
           }};
@@ -110,15 +111,16 @@ void repeat(Call& call) {
   shape.insert(shape.end(), x->shape.begin(), x->shape.end());
   x = reshape(x, shape);
   for (std::size_t dim = 0; dim < counts.size(); ++dim) {
-    const std::vector<Value> copies(
-        static_cast<std::size_t>(counts[dim]), x);
-    x = copies.empty()
-            ? slice(x, Dims(shape.size(), 0), [&] {
-                Dims to = x->shape;
-                to[dim] = 0;
-                return to;
-              }())
-            : concatenate(copies, static_cast<std::int64_t>(dim));
+    const std::vector<Value> copies(static_cast<std::size_t>(counts[dim]), x);
+    x = copies.empty() ? slice(
+                             x,
+                             Dims(shape.size(), 0),
+                             [&] {
+                               Dims to = x->shape;
+                               to[dim] = 0;
+                               return to;
+                             }())
+                       : concatenate(copies, static_cast<std::int64_t>(dim));
   }
   call.result(x);
 }

@@ -46,7 +46,8 @@ constexpr UnaryRow kSameTypeRows[] = {
 };
 
 Value absolute(const Value& x) {
-  const bool has_sign = x->type != ElementType::u8 && x->type != ElementType::pred;
+  const bool has_sign =
+      x->type != ElementType::u8 && x->type != ElementType::pred;
   return has_sign ? unary(Op::abs, x) : x;
 }
 
@@ -118,9 +119,8 @@ Lowerings unary_lowerings() {
   rows.push_back(of_any("sign", sign));
   rows.push_back(of_any("sgn", sign));
   rows.push_back(of_any("trunc", truncated));
-  rows.push_back(of_any("frac", [](const Value& x) {
-    return sub(x, truncated(x));
-  }));
+  rows.push_back(
+      of_any("frac", [](const Value& x) { return sub(x, truncated(x)); }));
   rows.push_back(of_float("reciprocal", [](const Value& x) {
     return divide(constant_like(1, x), x);
   }));
@@ -136,9 +136,8 @@ Lowerings unary_lowerings() {
   rows.push_back(of_any("logical_not", [](const Value& x) {
     return compare(Compare::eq, x, constant_like(0, x));
   }));
-  rows.push_back(of_any("isnan", [](const Value& x) {
-    return compare(Compare::ne, x, x);
-  }));
+  rows.push_back(of_any(
+      "isnan", [](const Value& x) { return compare(Compare::ne, x, x); }));
   rows.push_back(of_any("isinf", [](const Value& x) {
     return is_equal(absolute(x), kInfinity);
   }));

@@ -6,8 +6,8 @@ namespace accelerate::xla {
 namespace {
 
 struct TypePair {
-  ElementType ours;
-  PJRT_Buffer_Type theirs;
+  ElementType element;
+  PJRT_Buffer_Type pjrt;
 };
 
 constexpr TypePair kTypes[] = {
@@ -28,13 +28,13 @@ constexpr TypePair kTypes[] = {
 }  // namespace
 
 PJRT_Buffer_Type pjrt_type(ElementType type) {
-  return kTypes[static_cast<std::size_t>(type)].theirs;
+  return kTypes[static_cast<std::size_t>(type)].pjrt;
 }
 
 ElementType element_type(PJRT_Buffer_Type type) {
   for (const TypePair& pair : kTypes) {
-    if (pair.theirs == type) {
-      return pair.ours;
+    if (pair.pjrt == type) {
+      return pair.element;
     }
   }
   throw UnsupportedError(

@@ -2,7 +2,7 @@
 // The devices of a PJRT plugin, their buffers and their programs. No LibTorch.
 //
 //     Client client(Plugin(path), {.device_count = 2});
-//     Buffer x = client.upload(host, ElementType::f32, {2, 3}, /*device=*/0);
+//     Buffer x = client.upload(values, ElementType::f32, {2, 3}, /*device=*/0);
 //     Executable program = client.compile(stablehlo, {});
 //     auto results = program.execute({{&x}});
 #pragma once

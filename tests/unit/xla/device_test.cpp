@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn.h>
 #include <torch/optim.h>
@@ -32,8 +33,16 @@ at::Tensor counted(at::IntArrayRef sizes) {
 
 TEST(XlaDevice, MovesTensorsThereAndBack) {
   for (const auto type :
-       {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong, at::kInt,
-        at::kShort, at::kChar, at::kByte, at::kBool}) {
+       {at::kFloat,
+        at::kDouble,
+        at::kHalf,
+        at::kBFloat16,
+        at::kLong,
+        at::kInt,
+        at::kShort,
+        at::kChar,
+        at::kByte,
+        at::kBool}) {
     const at::Tensor tensor = counted({2, 3}).to(type);
 
     const at::Tensor moved = to_xla(tensor);
@@ -98,8 +107,9 @@ TEST_P(XlaView, WritesIntoItsStorage) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, XlaView, testing::ValuesIn(kViews),
-    [](const auto& info) { return std::string(info.param.name); });
+    All, XlaView, testing::ValuesIn(kViews), [](const auto& info) {
+      return std::string(info.param.name);
+    });
 
 TEST(XlaDevice, ReadsExpandedAndOverlappingViews) {
   const at::Tensor x = counted({3, 1});
@@ -131,8 +141,7 @@ TEST(XlaDevice, AnswersQuestionsAboutItselfWithoutRunning) {
 
 TEST(XlaDevice, RefusesAMixOfDevices) {
   EXPECT_THAT(
-      message_of<c10::Error>(
-          [] { to_xla(at::ones({2})).add(at::ones({2})); }),
+      message_of<c10::Error>([] { to_xla(at::ones({2})).add(at::ones({2})); }),
       HasSubstr("add.Tensor got a tensor on cpu and one on xla:0"));
 }
 
@@ -201,8 +210,12 @@ TEST(XlaDevice, DifferentiatesOnTheThreadOfTheEngine) {
 TEST(XlaDevice, DifferentiatesTwice) {
   const at::Tensor x = to_xla(counted({3})).requires_grad_();
 
-  const auto first = torch::autograd::grad({(x * x * x).sum()}, {x}, {}, true,
-                                           /*create_graph=*/true);
+  const auto first = torch::autograd::grad(
+      {(x * x * x).sum()},
+      {x},
+      {},
+      true,
+      /*create_graph=*/true);
   first[0].sum().backward();
 
   EXPECT_TRUE(equals(x.grad(), counted({3}) * 6));
@@ -217,6 +230,22 @@ TEST(XlaDevice, SavesCopiesOnTheCpu) {
   torch::load(loaded, stream);
 
   EXPECT_TRUE(equals(to_xla(loaded), counted({3})));
+}
+
+TEST(XlaDevice, CastsInAutocast) {
+  const at::Tensor x = to_xla(counted({4, 4}));
+  at::autocast::set_autocast_enabled(at::kXLA, true);
+  at::autocast::set_autocast_dtype(at::kXLA, at::kBFloat16);
+
+  const at::Tensor product = x.matmul(x);
+  const at::Tensor exponential = product.exp();
+
+  at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(at::kXLA, false);
+  EXPECT_EQ(product.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(exponential.scalar_type(), at::kFloat);
+  EXPECT_TRUE(
+      equals(product.to(at::kFloat), counted({4, 4}).matmul(counted({4, 4}))));
 }
 
 // ---- random numbers ----
@@ -260,8 +289,7 @@ TEST(XlaRandom, HasTheRightMoments) {
   const auto options = at::device(c10::Device("xla:0"));
   const at::Tensor u = to_cpu(at::empty({100'000}, options).uniform_(2, 4));
   const at::Tensor z = to_cpu(at::empty({100'000}, options).normal_(1, 2));
-  const at::Tensor b =
-      to_cpu(at::empty({100'000}, options).bernoulli_(0.25));
+  const at::Tensor b = to_cpu(at::empty({100'000}, options).bernoulli_(0.25));
 
   // Six standard errors of the mean.
   EXPECT_NEAR(u.mean().item<double>(), 3, 0.011);

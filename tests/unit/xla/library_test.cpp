@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libaccelerate_xla.so, opened as a training program opens it, with two devices.
-#include "device/xla_library.h"
-
+// libaccelerate_xla.so, opened as a training program opens it, with two
+// devices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +9,7 @@
 #include <torch/optim.h>
 
 #include "accelerate/error.h"
+#include "device/xla_library.h"
 #include "support/message_of.h"
 
 namespace accelerate {
@@ -39,7 +39,7 @@ TEST(XlaLibrary, RefusesOtherOptionsForAnOpenDevice) {
         open_xla_library(XLA_LIBRARY)
             .open({.plugin = XLA_CPU_PLUGIN, .device_count = 1});
       }),
-      "the XLA device is open with other options");
+      "the XLA device is already open with different options");
 }
 
 TEST(XlaLibrary, ThrowsOurErrorsAcrossTheLibrary) {

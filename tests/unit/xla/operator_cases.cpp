@@ -13,15 +13,16 @@ using Function2 = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
 
 OperatorCase unary_case(
     const char* name, Function function, double low = -1, double high = 1) {
-  return {
-      name, {some({2, 3}, low, high)},
-      [function](const Tensors& x) { return function(x[0]); }};
+  return {name, {some({2, 3}, low, high)}, [function](const Tensors& x) {
+            return function(x[0]);
+          }};
 }
 
 OperatorCase binary_case(
     const char* name, Function2 function, double low = -1, double high = 1) {
   return {
-      name, {some({2, 3}, low, high), some({3}, low, high)},
+      name,
+      {some({2, 3}, low, high), some({3}, low, high)},
       [function](const Tensors& x) { return function(x[0], x[1]); }};
 }
 
@@ -73,24 +74,28 @@ std::vector<OperatorCase> elementwise_cases() {
       plain(unary_case("Isinf", at::isinf)),
       plain(unary_case("LogicalNot", at::logical_not)),
       binary_case(
-          "Add", [](const at::Tensor& a, const at::Tensor& b) { return a + b; }),
+          "Add",
+          [](const at::Tensor& a, const at::Tensor& b) { return a + b; }),
       binary_case(
           "AddWithAlpha",
           [](const at::Tensor& a, const at::Tensor& b) {
             return a.add(b, 0.3);
           }),
       binary_case(
-          "Sub", [](const at::Tensor& a, const at::Tensor& b) { return a - b; }),
+          "Sub",
+          [](const at::Tensor& a, const at::Tensor& b) { return a - b; }),
       binary_case(
           "Rsub",
           [](const at::Tensor& a, const at::Tensor& b) {
             return at::rsub(a, b, 0.3);
           }),
       binary_case(
-          "Mul", [](const at::Tensor& a, const at::Tensor& b) { return a * b; }),
+          "Mul",
+          [](const at::Tensor& a, const at::Tensor& b) { return a * b; }),
       binary_case(
           "Div",
-          [](const at::Tensor& a, const at::Tensor& b) { return a / b; }, 0.5,
+          [](const at::Tensor& a, const at::Tensor& b) { return a / b; },
+          0.5,
           2),
       binary_case("Atan2", at::atan2, 0.2, 2),
       binary_case("Maximum", at::maximum),
@@ -100,13 +105,15 @@ std::vector<OperatorCase> elementwise_cases() {
           [](const at::Tensor& a, const at::Tensor& b) {
             return at::pow(a, b);
           },
-          0.5, 2),
+          0.5,
+          2),
       binary_case(
           "Remainder",
           [](const at::Tensor& a, const at::Tensor& b) {
             return at::remainder(a * 5, b);
           },
-          0.5, 1),
+          0.5,
+          1),
       binary_case(
           "Lerp",
           [](const at::Tensor& a, const at::Tensor& b) {
@@ -122,7 +129,8 @@ std::vector<OperatorCase> elementwise_cases() {
           [](const at::Tensor& a, const at::Tensor& b) {
             return at::addcdiv(a, a, b, 0.7);
           },
-          0.5, 2),
+          0.5,
+          2),
       binary_case(
           "Where",
           [](const at::Tensor& a, const at::Tensor& b) {
@@ -131,74 +139,102 @@ std::vector<OperatorCase> elementwise_cases() {
       plain(binary_case(
           "Comparisons",
           [](const at::Tensor& a, const at::Tensor& b) {
-            return at::stack(
-                {a < b, a <= b, a > b, a >= b, a.eq(b), a.ne(b)});
+            return at::stack({a<b, a <= b, a> b, a >= b, a.eq(b), a.ne(b)});
           })),
       plain(binary_case(
           "FloorDivide",
           [](const at::Tensor& a, const at::Tensor& b) {
             return at::floor_divide(a * 10, b);
           })),
-      {"PowWithNumbers", {some({4}, 0.5, 2)},
+      {"PowWithNumbers",
+       {some({4}, 0.5, 2)},
        [](const Tensors& x) {
          return x[0].pow(2) + x[0].pow(3) + x[0].pow(0.5) + x[0].pow(-1.7) +
                 at::pow(2, x[0]);
        }},
-      {"Clamp", {some({10})},
+      {"Clamp",
+       {some({10})},
        [](const Tensors& x) {
          return x[0].clamp(-0.5, 0.5) + x[0].clamp_min(-0.2) +
                 x[0].clamp_max(0.2);
        }},
-      {"MaskedFill", {some({2, 3}), whole({2, 3}, 2)},
+      {"MaskedFill",
+       {some({2, 3}), whole({2, 3}, 2)},
        [](const Tensors& x) {
          return x[0].masked_fill(x[1].to(at::kBool), 7.0);
        }},
-      {"IntegerArithmetic", {whole({6}, 100), whole({6}, 9)},
+      {"IntegerArithmetic",
+       {whole({6}, 100), whole({6}, 9)},
        [](const Tensors& x) {
          const at::Tensor b = x[1] + 1;
          return at::stack(
-             {x[0] * b, x[0] - b, x[0].remainder(b),
-              x[0].floor_divide(b), (x[0] - 50).remainder(b),
+             {x[0] * b,
+              x[0] - b,
+              x[0].remainder(b),
+              x[0].floor_divide(b),
+              (x[0] - 50).remainder(b),
               (x[0] - 50).floor_divide(b)});
        },
        false},
-      {"IntegerDivisionIsFloat", {whole({6}, 100)},
-       [](const Tensors& x) { return x[0] / 7; }, false},
-      {"Booleans", {whole({6}, 2), whole({6}, 2)},
+      {"IntegerDivisionIsFloat",
+       {whole({6}, 100)},
+       [](const Tensors& x) { return x[0] / 7; },
+       false},
+      {"Booleans",
+       {whole({6}, 2), whole({6}, 2)},
        [](const Tensors& x) {
          const at::Tensor a = x[0].to(at::kBool);
          const at::Tensor b = x[1].to(at::kBool);
          return at::stack(
-             {a.logical_and(b), a.logical_or(b), a.logical_xor(b), a * b,
-              a + b, a.bitwise_not(), a & b, a | b});
+             {a.logical_and(b),
+              a.logical_or(b),
+              a.logical_xor(b),
+              a * b,
+              a + b,
+              a.bitwise_not(),
+              a & b,
+              a | b});
        },
        false},
       {"Relu", {some({10})}, [](const Tensors& x) { return at::relu(x[0]); }},
-      {"Gelu", {some({10}, -3, 3)},
+      {"Gelu",
+       {some({10}, -3, 3)},
        [](const Tensors& x) { return at::gelu(x[0]); }},
-      {"GeluTanh", {some({10}, -3, 3)},
+      {"GeluTanh",
+       {some({10}, -3, 3)},
        [](const Tensors& x) { return at::gelu(x[0], "tanh"); }},
-      {"Silu", {some({10}, -3, 3)},
+      {"Silu",
+       {some({10}, -3, 3)},
        [](const Tensors& x) { return at::silu(x[0]); }},
-      {"Softplus", {some({10}, -3, 3)},
+      {"Softplus",
+       {some({10}, -3, 3)},
        [](const Tensors& x) { return at::softplus(x[0]); }},
-      {"Mish", {some({10}, -3, 3)},
+      {"Mish",
+       {some({10}, -3, 3)},
        [](const Tensors& x) { return at::mish(x[0]); }},
-      {"Elu", {some({10}, -3, 3)},
+      {"Elu",
+       {some({10}, -3, 3)},
        [](const Tensors& x) { return at::elu(x[0], 0.7); }},
-      {"LeakyRelu", {some({10}, -3, 3)},
+      {"LeakyRelu",
+       {some({10}, -3, 3)},
        [](const Tensors& x) { return at::leaky_relu(x[0], 0.1); }},
-      {"Hardtanh", {some({10}, -3, 3)},
+      {"Hardtanh",
+       {some({10}, -3, 3)},
        [](const Tensors& x) { return at::hardtanh(x[0]); }},
-      {"Hardsigmoid", {some({10}, -5, 5)},
+      {"Hardsigmoid",
+       {some({10}, -5, 5)},
        [](const Tensors& x) { return at::hardsigmoid(x[0]); }},
-      {"Hardswish", {some({10}, -5, 5)},
+      {"Hardswish",
+       {some({10}, -5, 5)},
        [](const Tensors& x) { return at::hardswish(x[0]); }},
-      {"LogSigmoid", {some({10}, -5, 5)},
+      {"LogSigmoid",
+       {some({10}, -5, 5)},
        [](const Tensors& x) { return at::log_sigmoid(x[0]); }},
-      {"Glu", {some({4, 6})},
+      {"Glu",
+       {some({4, 6})},
        [](const Tensors& x) { return at::glu(x[0], 1); }},
-      {"Prelu", {some({4, 3}), some({3})},
+      {"Prelu",
+       {some({4, 3}), some({3})},
        [](const Tensors& x) { return at::prelu(x[0], x[1]); }},
   };
 }
@@ -206,110 +242,156 @@ std::vector<OperatorCase> elementwise_cases() {
 std::vector<OperatorCase> reduction_cases() {
   return {
       {"Sum", {some({2, 3, 4})}, [](const Tensors& x) { return x[0].sum(); }},
-      {"SumOverDims", {some({2, 3, 4})},
+      {"SumOverDims",
+       {some({2, 3, 4})},
        [](const Tensors& x) { return x[0].sum(at::IntArrayRef({0, 2})); }},
-      {"SumKeepsDims", {some({2, 3, 4})},
+      {"SumKeepsDims",
+       {some({2, 3, 4})},
        [](const Tensors& x) { return x[0].sum(at::IntArrayRef({-1}), true); }},
-      {"SumOfBooleans", {whole({5}, 2)},
-       [](const Tensors& x) { return x[0].to(at::kBool).sum(); }, false},
-      {"Mean", {some({2, 3})}, [](const Tensors& x) { return x[0].mean(); }},
-      {"MeanOverDims", {some({2, 3, 4})},
-       [](const Tensors& x) { return x[0].mean({1}); }},
-      {"Prod", {some({2, 3})}, [](const Tensors& x) { return x[0].prod(); },
+      {"SumOfBooleans",
+       {whole({5}, 2)},
+       [](const Tensors& x) { return x[0].to(at::kBool).sum(); },
        false},
-      {"Var", {some({2, 5})}, [](const Tensors& x) { return x[0].var(at::IntArrayRef({1}), true); }},
-      {"Std", {some({2, 5})},
+      {"Mean", {some({2, 3})}, [](const Tensors& x) { return x[0].mean(); }},
+      {"MeanOverDims",
+       {some({2, 3, 4})},
+       [](const Tensors& x) { return x[0].mean({1}); }},
+      {"Prod",
+       {some({2, 3})},
+       [](const Tensors& x) { return x[0].prod(); },
+       false},
+      {"Var",
+       {some({2, 5})},
+       [](const Tensors& x) { return x[0].var(at::IntArrayRef({1}), true); }},
+      {"Std",
+       {some({2, 5})},
        [](const Tensors& x) { return x[0].std(at::IntArrayRef({1}), false); }},
-      {"VarMean", {some({2, 5})},
+      {"VarMean",
+       {some({2, 5})},
        [](const Tensors& x) {
-         const auto [variance, average] = at::var_mean(x[0], at::IntArrayRef({1}), true);
+         const auto [variance, average] =
+             at::var_mean(x[0], at::IntArrayRef({1}), true);
          return variance + average;
        }},
       {"Max", {some({2, 5})}, [](const Tensors& x) { return x[0].max(); }},
       {"Min", {some({2, 5})}, [](const Tensors& x) { return x[0].min(); }},
-      {"MaxAlongDim", {some({2, 5})},
+      {"MaxAlongDim",
+       {some({2, 5})},
        [](const Tensors& x) { return std::get<0>(x[0].max(1)); }},
-      {"MaxIndices", {some({2, 5})},
-       [](const Tensors& x) { return std::get<1>(x[0].max(1, true)); }, false},
-      {"Amax", {some({2, 5})},
-       [](const Tensors& x) { return x[0].amax({0}); }},
-      {"Amin", {some({2, 5})},
+      {"MaxIndices",
+       {some({2, 5})},
+       [](const Tensors& x) { return std::get<1>(x[0].max(1, true)); },
+       false},
+      {"Amax", {some({2, 5})}, [](const Tensors& x) { return x[0].amax({0}); }},
+      {"Amin",
+       {some({2, 5})},
        [](const Tensors& x) { return x[0].amin({0, 1}); }},
-      {"Argmax", {some({2, 5})},
-       [](const Tensors& x) { return at::argmax(x[0], 1); }, false},
-      {"ArgmaxOfAll", {some({2, 5})},
-       [](const Tensors& x) { return at::argmax(x[0]); }, false},
-      {"Argmin", {some({2, 5})},
-       [](const Tensors& x) { return at::argmin(x[0], 0, true); }, false},
-      {"AllAndAny", {whole({3, 4}, 2)},
+      {"Argmax",
+       {some({2, 5})},
+       [](const Tensors& x) { return at::argmax(x[0], 1); },
+       false},
+      {"ArgmaxOfAll",
+       {some({2, 5})},
+       [](const Tensors& x) { return at::argmax(x[0]); },
+       false},
+      {"Argmin",
+       {some({2, 5})},
+       [](const Tensors& x) { return at::argmin(x[0], 0, true); },
+       false},
+      {"AllAndAny",
+       {whole({3, 4}, 2)},
        [](const Tensors& x) {
-         return at::cat({x[0].all().view({1}), x[0].any().view({1}),
-                         x[0].all(1), x[0].any(0)});
+         return at::cat(
+             {x[0].all().view({1}),
+              x[0].any().view({1}),
+              x[0].all(1),
+              x[0].any(0)});
        },
        false},
       {"Norm", {some({3, 4})}, [](const Tensors& x) { return x[0].norm(); }},
-      {"VectorNorms", {some({3, 4})},
+      {"VectorNorms",
+       {some({3, 4})},
        [](const Tensors& x) {
          return at::linalg_vector_norm(x[0], 2) +
                 at::linalg_vector_norm(x[0], 1) +
                 at::linalg_vector_norm(x[0], INFINITY) +
                 at::linalg_vector_norm(x[0], 3);
        }},
-      {"Cumsum", {some({3, 4})},
+      {"Cumsum",
+       {some({3, 4})},
        [](const Tensors& x) { return x[0].cumsum(1); }},
-      {"Sort", {some({3, 4})},
+      {"Sort",
+       {some({3, 4})},
        [](const Tensors& x) { return std::get<0>(x[0].sort(1, true)); }},
-      {"SortIndices", {some({3, 4})},
-       [](const Tensors& x) { return std::get<1>(x[0].sort(0)); }, false},
-      {"Topk", {some({3, 6})},
+      {"SortIndices",
+       {some({3, 4})},
+       [](const Tensors& x) { return std::get<1>(x[0].sort(0)); },
+       false},
+      {"Topk",
+       {some({3, 6})},
        [](const Tensors& x) { return std::get<0>(x[0].topk(2)); }},
-      {"Softmax", {some({2, 5})},
+      {"Softmax",
+       {some({2, 5})},
        [](const Tensors& x) { return at::softmax(x[0], -1).pow(2); }},
-      {"LogSoftmax", {some({2, 5, 3})},
+      {"LogSoftmax",
+       {some({2, 5, 3})},
        [](const Tensors& x) { return at::log_softmax(x[0], 1).pow(2); }},
-      {"Logsumexp", {some({2, 5})},
+      {"Logsumexp",
+       {some({2, 5})},
        [](const Tensors& x) { return at::logsumexp(x[0], {1}); }},
   };
 }
 
 std::vector<OperatorCase> layer_cases() {
   return {
-      {"Mm", {some({2, 3}), some({3, 4})},
+      {"Mm",
+       {some({2, 3}), some({3, 4})},
        [](const Tensors& x) { return x[0].mm(x[1]); }},
-      {"Bmm", {some({2, 3, 4}), some({2, 4, 5})},
+      {"Bmm",
+       {some({2, 3, 4}), some({2, 4, 5})},
        [](const Tensors& x) { return x[0].bmm(x[1]); }},
-      {"Matmul", {some({2, 3, 4}), some({4, 5})},
+      {"Matmul",
+       {some({2, 3, 4}), some({4, 5})},
        [](const Tensors& x) { return x[0].matmul(x[1]); }},
-      {"MatmulOfVectors", {some({4}), some({4})},
+      {"MatmulOfVectors",
+       {some({4}), some({4})},
        [](const Tensors& x) { return x[0].matmul(x[1]); }},
-      {"Addmm", {some({5}), some({2, 3}), some({3, 5})},
-       [](const Tensors& x) {
-         return at::addmm(x[0], x[1], x[2], 0.5, 0.25);
-       }},
-      {"Baddbmm", {some({2, 3, 5}), some({2, 3, 4}), some({2, 4, 5})},
+      {"Addmm",
+       {some({5}), some({2, 3}), some({3, 5})},
+       [](const Tensors& x) { return at::addmm(x[0], x[1], x[2], 0.5, 0.25); }},
+      {"Baddbmm",
+       {some({2, 3, 5}), some({2, 3, 4}), some({2, 4, 5})},
        [](const Tensors& x) {
          return at::baddbmm(x[0], x[1], x[2], 0.5, 0.25);
        }},
-      {"Linear", {some({2, 4, 3}), some({5, 3}), some({5})},
+      {"Linear",
+       {some({2, 4, 3}), some({5, 3}), some({5})},
        [](const Tensors& x) { return at::linear(x[0], x[1], x[2]); }},
-      {"Einsum", {some({2, 3, 4}), some({2, 5, 4})},
+      {"Einsum",
+       {some({2, 3, 4}), some({2, 5, 4})},
        [](const Tensors& x) {
          return at::einsum("bij,bkj->bik", {x[0], x[1]});
        }},
-      {"LayerNorm", {some({2, 3, 4}), some({4}), some({4})},
+      {"LayerNorm",
+       {some({2, 3, 4}), some({4}), some({4})},
        [](const Tensors& x) {
          return at::layer_norm(x[0], {4}, x[1], x[2]).pow(2);
        }},
-      {"RmsNorm", {some({2, 3, 4}), some({4})},
+      {"RmsNorm",
+       {some({2, 3, 4}), some({4})},
        [](const Tensors& x) {
          return at::rms_norm(x[0], {4}, x[1], 1e-6).pow(2);
        }},
-      {"GroupNorm", {some({2, 6, 3}), some({6}), some({6})},
+      {"GroupNorm",
+       {some({2, 6, 3}), some({6}), some({6})},
        [](const Tensors& x) {
          return at::group_norm(x[0], 3, x[1], x[2]).pow(2);
        }},
       {"BatchNorm",
-       {some({4, 3, 2}), some({3}), some({3}), some({3}).detach(),
+       {some({4, 3, 2}),
+        some({3}),
+        some({3}),
+        some({3}).detach(),
         some({3}, 0.5, 1).detach()},
        [](const Tensors& x) {
          // The running statistics are written and read again.
@@ -327,23 +409,24 @@ std::vector<OperatorCase> layer_cases() {
                     x[0], x[1], x[2], ones, ones * 2, false, 0.1, 1e-5, false)
              .pow(2);
        }},
-      {"Conv1d", {some({2, 3, 8}), some({4, 3, 3}), some({4})},
-       [](const Tensors& x) {
-         return at::conv1d(x[0], x[1], x[2], 2, 1, 1);
-       }},
-      {"Conv2d", {some({2, 3, 6, 7}), some({4, 3, 3, 2}), some({4})},
+      {"Conv1d",
+       {some({2, 3, 8}), some({4, 3, 3}), some({4})},
+       [](const Tensors& x) { return at::conv1d(x[0], x[1], x[2], 2, 1, 1); }},
+      {"Conv2d",
+       {some({2, 3, 6, 7}), some({4, 3, 3, 2}), some({4})},
        [](const Tensors& x) {
          return at::conv2d(x[0], x[1], x[2], {2, 1}, {1, 0}, {1, 2});
        }},
-      {"Conv2dWithGroups", {some({2, 4, 5, 5}), some({6, 2, 3, 3})},
-       [](const Tensors& x) {
-         return at::conv2d(x[0], x[1], {}, 1, 1, 1, 2);
-       }},
-      {"ConvTranspose2d", {some({2, 4, 3, 3}), some({4, 3, 3, 3}), some({3})},
+      {"Conv2dWithGroups",
+       {some({2, 4, 5, 5}), some({6, 2, 3, 3})},
+       [](const Tensors& x) { return at::conv2d(x[0], x[1], {}, 1, 1, 1, 2); }},
+      {"ConvTranspose2d",
+       {some({2, 4, 3, 3}), some({4, 3, 3, 3}), some({3})},
        [](const Tensors& x) {
          return at::conv_transpose2d(x[0], x[1], x[2], 2, 1, 1);
        }},
-      {"ConvTranspose2dWithGroups", {some({2, 4, 3, 3}), some({4, 3, 3, 3})},
+      {"ConvTranspose2dWithGroups",
+       {some({2, 4, 3, 3}), some({4, 3, 3, 3})},
        [](const Tensors& x) {
          return at::conv_transpose2d(x[0], x[1], {}, 2, 1, 1, 2);
        }},
@@ -358,106 +441,130 @@ std::vector<OperatorCase> layer_cases() {
          return at::scaled_dot_product_attention(
              x[0], x[1], x[2], {}, 0.0, /*is_causal=*/true);
        }},
-      {"CrossEntropy", {some({4, 5}), whole({4}, 5)},
-       [](const Tensors& x) {
-         return at::cross_entropy_loss(x[0], x[1]);
-       }},
-      {"CrossEntropyIgnoresAClass", {some({4, 5}), whole({4}, 5), some({5}, 0.5, 1)},
+      {"CrossEntropy",
+       {some({4, 5}), whole({4}, 5)},
+       [](const Tensors& x) { return at::cross_entropy_loss(x[0], x[1]); }},
+      {"CrossEntropyIgnoresAClass",
+       {some({4, 5}), whole({4}, 5), some({5}, 0.5, 1)},
        [](const Tensors& x) {
          return at::cross_entropy_loss(x[0], x[1], x[2].detach(), 1, 2);
        }},
-      {"CrossEntropyOfImages", {some({2, 5, 3, 3}), whole({2, 3, 3}, 5)},
-       [](const Tensors& x) {
-         return at::cross_entropy_loss(x[0], x[1]);
-       }},
-      {"CrossEntropySmoothed", {some({4, 5}), whole({4}, 5)},
+      {"CrossEntropyOfImages",
+       {some({2, 5, 3, 3}), whole({2, 3, 3}, 5)},
+       [](const Tensors& x) { return at::cross_entropy_loss(x[0], x[1]); }},
+      {"CrossEntropySmoothed",
+       {some({4, 5}), whole({4}, 5)},
        [](const Tensors& x) {
          return at::cross_entropy_loss(x[0], x[1], {}, 1, -100, 0.1);
        }},
-      {"NllNone", {some({4, 5}), whole({4}, 5)},
+      {"NllNone",
+       {some({4, 5}), whole({4}, 5)},
        [](const Tensors& x) { return at::nll_loss(x[0], x[1], {}, 0); }},
-      {"Mse", {some({4, 5}), some({4, 5})},
+      {"Mse",
+       {some({4, 5}), some({4, 5})},
        [](const Tensors& x) { return at::mse_loss(x[0], x[1]); }},
-      {"SmoothL1", {some({4, 5}), some({4, 5})},
-       [](const Tensors& x) {
-         return at::smooth_l1_loss(x[0], x[1], 2, 0.5);
-       }},
-      {"Huber", {some({4, 5}), some({4, 5})},
+      {"SmoothL1",
+       {some({4, 5}), some({4, 5})},
+       [](const Tensors& x) { return at::smooth_l1_loss(x[0], x[1], 2, 0.5); }},
+      {"Huber",
+       {some({4, 5}), some({4, 5})},
        [](const Tensors& x) { return at::huber_loss(x[0], x[1], 1, 0.5); }},
-      {"L1", {some({4, 5}), some({4, 5})},
+      {"L1",
+       {some({4, 5}), some({4, 5})},
        [](const Tensors& x) { return at::l1_loss(x[0], x[1]); }},
-      {"Bce", {some({4, 5}, 0.1, 0.9), some({4, 5}, 0, 1)},
+      {"Bce",
+       {some({4, 5}, 0.1, 0.9), some({4, 5}, 0, 1)},
        [](const Tensors& x) {
          return at::binary_cross_entropy(x[0], x[1].detach());
        }},
-      {"BceWithLogits", {some({4, 5}), some({4, 5}, 0, 1)},
+      {"BceWithLogits",
+       {some({4, 5}), some({4, 5}, 0, 1)},
        [](const Tensors& x) {
          return at::binary_cross_entropy_with_logits(x[0], x[1].detach());
        }},
-      {"KlDiv", {some({4, 5}), some({4, 5}, 0.1, 0.9)},
-       [](const Tensors& x) {
-         return at::kl_div(x[0], x[1].detach());
-       }},
+      {"KlDiv",
+       {some({4, 5}), some({4, 5}, 0.1, 0.9)},
+       [](const Tensors& x) { return at::kl_div(x[0], x[1].detach()); }},
   };
 }
 
 std::vector<OperatorCase> indexing_cases() {
   return {
-      {"Cat", {some({2, 3}), some({2, 1})},
+      {"Cat",
+       {some({2, 3}), some({2, 1})},
        [](const Tensors& x) { return at::cat({x[0], x[1]}, 1); }},
-      {"Stack", {some({2, 3}), some({2, 3})},
+      {"Stack",
+       {some({2, 3}), some({2, 3})},
        [](const Tensors& x) { return at::stack({x[0], x[1]}, 1); }},
-      {"Triangles", {some({3, 4})},
+      {"Triangles",
+       {some({3, 4})},
        [](const Tensors& x) { return x[0].triu(1) + x[0].tril(-1); }},
-      {"Flip", {some({2, 3})},
-       [](const Tensors& x) { return x[0].flip({1}); }},
-      {"Roll", {some({2, 3})},
+      {"Flip", {some({2, 3})}, [](const Tensors& x) { return x[0].flip({1}); }},
+      {"Roll",
+       {some({2, 3})},
        [](const Tensors& x) { return x[0].roll({1, -1}, {0, 1}); }},
-      {"Pad", {some({2, 3})},
+      {"Pad",
+       {some({2, 3})},
        [](const Tensors& x) {
          return at::constant_pad_nd(x[0], {1, 2, 0, 1}, 0.5);
        }},
-      {"Repeat", {some({2, 3})},
+      {"Repeat",
+       {some({2, 3})},
        [](const Tensors& x) { return x[0].repeat({2, 1, 2}); }},
-      {"Split", {some({5, 2})},
+      {"Split",
+       {some({5, 2})},
        [](const Tensors& x) {
          const auto parts = x[0].split({2, 3});
          return parts[0].sum() + parts[1].pow(2).sum();
        }},
-      {"Embedding", {some({7, 3}), whole({2, 4}, 7)},
+      {"Embedding",
+       {some({7, 3}), whole({2, 4}, 7)},
        [](const Tensors& x) { return at::embedding(x[0], x[1]); }},
-      {"EmbeddingWithPadding", {some({7, 3}), whole({2, 4}, 7)},
+      {"EmbeddingWithPadding",
+       {some({7, 3}), whole({2, 4}, 7)},
        [](const Tensors& x) { return at::embedding(x[0], x[1], 3); }},
-      {"IndexSelect", {some({5, 3}), whole({4}, 5)},
+      {"IndexSelect",
+       {some({5, 3}), whole({4}, 5)},
        [](const Tensors& x) { return x[0].index_select(0, x[1]); }},
-      {"Gather", {some({4, 5}), whole({4, 2}, 5)},
+      {"Gather",
+       {some({4, 5}), whole({4, 2}, 5)},
        [](const Tensors& x) { return x[0].gather(1, x[1]); }},
-      {"ScatterAdd", {some({4, 5}), whole({4, 2}, 5), some({4, 2})},
+      {"ScatterAdd",
+       {some({4, 5}), whole({4, 2}, 5), some({4, 2})},
        [](const Tensors& x) { return x[0].scatter_add(1, x[1], x[2]); }},
-      {"ScatterNumber", {some({4, 5}), whole({4, 1}, 5)},
+      {"ScatterNumber",
+       {some({4, 5}), whole({4, 1}, 5)},
        [](const Tensors& x) { return x[0].scatter(1, x[1], 3.0); }},
-      {"Index", {some({4, 5, 3}), whole({2}, 4), whole({2}, 5)},
+      {"Index",
+       {some({4, 5, 3}), whole({2}, 4), whole({2}, 5)},
        [](const Tensors& x) { return x[0].index({x[1], x[2]}); }},
-      {"IndexOfLastDim", {some({4, 5}), whole({2, 2}, 5)},
+      {"IndexOfLastDim",
+       {some({4, 5}), whole({2, 2}, 5)},
        [](const Tensors& x) {
          return x[0].index({at::indexing::Slice(), x[1]});
        }},
-      {"IndexPut", {some({4, 5}), whole({2}, 4), some({2, 5})},
+      {"IndexPut",
+       {some({4, 5}), whole({2}, 4), some({2, 5})},
        [](const Tensors& x) {
          return x[0].index_put({x[1]}, x[2], /*accumulate=*/true);
        }},
-      {"IndexAdd", {some({4, 5}), whole({3}, 5), some({4, 3})},
+      {"IndexAdd",
+       {some({4, 5}), whole({3}, 5), some({4, 3})},
        [](const Tensors& x) { return x[0].index_add(1, x[1], x[2], 0.5); }},
-      {"SelectAndSlice", {some({4, 6})},
+      {"SelectAndSlice",
+       {some({4, 6})},
        [](const Tensors& x) {
          return x[0].select(0, 1).sum() + x[0].slice(1, 1, 6, 2).pow(2).sum();
        }},
-      {"Arange", {some({1})},
+      {"Arange",
+       {some({1})},
        [](const Tensors& x) {
          return at::arange(2, 11, 3, x[0].options()) + x[0];
        }},
-      {"OneHot", {whole({4}, 5)},
-       [](const Tensors& x) { return at::one_hot(x[0], 5); }, false},
+      {"OneHot",
+       {whole({4}, 5)},
+       [](const Tensors& x) { return at::one_hot(x[0], 5); },
+       false},
   };
 }
 

@@ -33,11 +33,10 @@ Tensors converted(const OperatorCase& made, at::ScalarType type, bool device) {
 // Weights that differ per element, so that a gradient cannot be right by
 // chance.
 at::Tensor weighted_sum(const at::Tensor& value) {
-  const at::Tensor weights =
-      at::arange(1, value.numel() + 1, at::kDouble)
-          .div(static_cast<double>(value.numel()))
-          .view(value.sizes())
-          .to(value.options());
+  const at::Tensor weights = at::arange(1, value.numel() + 1, at::kDouble)
+                                 .div(static_cast<double>(value.numel()))
+                                 .view(value.sizes())
+                                 .to(value.options());
   return (value * weights).sum();
 }
 
@@ -98,7 +97,9 @@ std::string case_name(const testing::TestParamInfo<OperatorCase>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Elementwise, XlaOperator, testing::ValuesIn(elementwise_cases()),
+    Elementwise,
+    XlaOperator,
+    testing::ValuesIn(elementwise_cases()),
     case_name);
 INSTANTIATE_TEST_SUITE_P(
     Reductions, XlaOperator, testing::ValuesIn(reduction_cases()), case_name);

@@ -15,7 +15,6 @@ namespace {
 
 namespace nn = torch::nn;
 
-
 using Optimizer = std::shared_ptr<torch::optim::Optimizer>;
 
 struct Training {
@@ -31,15 +30,23 @@ void PrintTo(const Training& training, std::ostream* out) {
 
 nn::Sequential make_mlp() {
   return nn::Sequential(
-      nn::Linear(8, 16), nn::ReLU(), nn::Linear(16, 16), nn::Tanh(),
-      nn::LayerNorm(nn::LayerNormOptions({16})), nn::Linear(16, 4));
+      nn::Linear(8, 16),
+      nn::ReLU(),
+      nn::Linear(16, 16),
+      nn::Tanh(),
+      nn::LayerNorm(nn::LayerNormOptions({16})),
+      nn::Linear(16, 4));
 }
 
 nn::Sequential make_cnn() {
   return nn::Sequential(
-      nn::Conv2d(nn::Conv2dOptions(3, 8, 3).padding(1)), nn::BatchNorm2d(8),
-      nn::ReLU(), nn::Conv2d(nn::Conv2dOptions(8, 8, 3).stride(2).groups(2)),
-      nn::GroupNorm(nn::GroupNormOptions(2, 8)), nn::GELU(), nn::Flatten(),
+      nn::Conv2d(nn::Conv2dOptions(3, 8, 3).padding(1)),
+      nn::BatchNorm2d(8),
+      nn::ReLU(),
+      nn::Conv2d(nn::Conv2dOptions(8, 8, 3).stride(2).groups(2)),
+      nn::GroupNorm(nn::GroupNormOptions(2, 8)),
+      nn::GELU(),
+      nn::Flatten(),
       nn::Linear(8 * 3 * 3, 4));
 }
 
@@ -48,18 +55,22 @@ struct EncoderImpl : nn::Module {
     nn::TransformerEncoderLayerOptions options(16, 2);
     options.dim_feedforward(32).dropout(0.0).activation(torch::kGELU);
     encoder = register_module(
-        "encoder", nn::TransformerEncoder(
-                       nn::TransformerEncoderOptions(options, 1)));
+        "encoder",
+        nn::TransformerEncoder(nn::TransformerEncoderOptions(options, 1)));
     head = register_module("head", nn::Linear(16, 4));
   }
-  at::Tensor forward(const at::Tensor& x) { return head(encoder(x).select(0, 0)); }
+  at::Tensor forward(const at::Tensor& x) {
+    return head(encoder(x).select(0, 0));
+  }
 
   nn::TransformerEncoder encoder{nullptr};
   nn::Linear head{nullptr};
 };
 TORCH_MODULE(Encoder);
 
-nn::Sequential make_transformer() { return nn::Sequential(Encoder()); }
+nn::Sequential make_transformer() {
+  return nn::Sequential(Encoder());
+}
 
 Optimizer make_sgd(std::vector<at::Tensor> parameters) {
   return std::make_shared<torch::optim::SGD>(
@@ -74,8 +85,7 @@ Optimizer make_adamw(std::vector<at::Tensor> parameters) {
 
 Optimizer make_adam(std::vector<at::Tensor> parameters) {
   return std::make_shared<torch::optim::Adam>(
-      std::move(parameters),
-      torch::optim::AdamOptions(1e-3).amsgrad(true));
+      std::move(parameters), torch::optim::AdamOptions(1e-3).amsgrad(true));
 }
 
 struct Trained {
@@ -90,7 +100,8 @@ Trained train(const Training& training, bool device) {
   nn::Sequential model = training.make_model();
   model->to(at::kDouble);
   const at::Tensor x = at::randn(training.input, at::kDouble);
-  const at::Tensor y = at::randint(4, {training.input[training.name[0] == 'T']});
+  const at::Tensor y =
+      at::randint(4, {training.input[training.name[0] == 'T']});
   const c10::Device where(device ? "xla:0" : "cpu");
   test_device();
   model->to(where);
@@ -143,7 +154,8 @@ TEST_P(XlaTraining, EqualsTheCpuAfterTwentySteps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, XlaTraining,
+    All,
+    XlaTraining,
     testing::Values(
         Training{"MlpSgd", make_mlp, {6, 8}, make_sgd},
         Training{"MlpAdamW", make_mlp, {6, 8}, make_adamw},

@@ -5,8 +5,8 @@
 
 namespace accelerate::xla {
 
-Recording& test_device() {
-  static Recording& device = [&]() -> Recording& {
+Tracer& test_device() {
+  static Tracer& device = [&]() -> Tracer& {
     register_device();
     const char* devices = std::getenv("ACCELERATE_TEST_XLA_DEVICES");
     return open_device(

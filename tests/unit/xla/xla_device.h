@@ -4,16 +4,17 @@
 
 #include <string>
 
-#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <ATen/ATen.h>
+
 #include "xla/device/operators.h"
-#include "xla/device/recording.h"
+#include "xla/device/tracer.h"
 
 namespace accelerate::xla {
 
 /// Opens the device with as many devices as ACCELERATE_TEST_XLA_DEVICES says.
-Recording& test_device();
+Tracer& test_device();
 
 inline at::Tensor to_xla(const at::Tensor& tensor) {
   test_device();
@@ -26,7 +27,7 @@ inline at::Tensor to_cpu(const at::Tensor& tensor) {
 
 /// Computes everything recorded so far.
 inline void run_device() {
-  Recording& all = test_device();
+  Tracer& all = test_device();
   const auto lock = all.lock();
   all.run();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "xla/device/recording.h"
+#include "xla/device/tracer.h"
 
 #include <atomic>
 #include <unordered_map>
@@ -15,7 +15,7 @@ bool needs_no_run(const Node& node) {
 }
 
 // Never destroyed: tensors in static variables outlive it.
-std::atomic<Recording*> opened{nullptr};
+std::atomic<Tracer*> opened{nullptr};
 std::mutex opening;
 DeviceOptions opened_with;
 
@@ -26,12 +26,12 @@ bool same(const DeviceOptions& a, const DeviceOptions& b) {
 
 }  // namespace
 
-Recording::Recording(std::unique_ptr<Runner> runner, bool strict)
+Tracer::Tracer(std::unique_ptr<Runner> runner, bool strict)
     : runner_(std::move(runner)), strict_(strict) {
   ends_.left_ = ends_.right_ = &ends_;
 }
 
-Cell* Recording::make_cell() {
+Cell* Tracer::make_cell() {
   auto* cell = new Cell;
   cell->right_ = &ends_;
   cell->left_ = ends_.left_;
@@ -40,13 +40,13 @@ Cell* Recording::make_cell() {
   return cell;
 }
 
-void Recording::destroy_cell(Cell* cell) {
+void Tracer::destroy_cell(Cell* cell) {
   cell->left_->right_ = cell->right_;
   cell->right_->left_ = cell->left_;
   delete cell;
 }
 
-void Recording::run() {
+void Tracer::run() {
   std::vector<Output> outputs;
   std::unordered_set<const Node*> kept;
   std::unordered_map<const Node*, std::size_t> positions;
@@ -73,12 +73,13 @@ void Recording::run() {
     }
   }
   for (Cell* cell = ends_.right_; cell != &ends_; cell = cell->right_) {
-    const bool on_device = cell->value != nullptr && cell->value->op == Op::input;
+    const bool on_device =
+        cell->value != nullptr && cell->value->op == Op::input;
     cell->previous_ = on_device ? cell->value : nullptr;
   }
 }
 
-Value Recording::computed(const Value& value) {
+Value Tracer::computed(const Value& value) {
   if (value->op == Op::input) {
     return value;
   }
@@ -99,11 +100,13 @@ Value Recording::computed(const Value& value) {
   return result;
 }
 
-void Recording::wait() { runner_->wait(); }
+void Tracer::wait() {
+  runner_->wait();
+}
 
-Recording& open_device(const DeviceOptions& options) {
+Tracer& open_device(const DeviceOptions& options) {
   const std::lock_guard lock(opening);
-  if (Recording* existing = opened.load()) {
+  if (Tracer* existing = opened.load()) {
     if (!same(opened_with, options)) {
       throw StateError(
           "the XLA device is already open with different options",
@@ -121,14 +124,16 @@ Recording& open_device(const DeviceOptions& options) {
       Client(plugin, {.device_count = options.device_count}),
       std::move(store));
   opened_with = options;
-  opened = new Recording(std::move(runner), options.strict);
+  opened = new Tracer(std::move(runner), options.strict);
   return *opened.load();
 }
 
-bool is_open() { return opened.load() != nullptr; }
+bool is_open() {
+  return opened.load() != nullptr;
+}
 
-Recording& recording() {
-  Recording* existing = opened.load();
+Tracer& tracer() {
+  Tracer* existing = opened.load();
   if (existing == nullptr) {
     throw StateError(
         "no XLA device is open",

@@ -12,8 +12,8 @@
 // A cell remembers the device value that it held after the last run. If the
 // cell has been written since, and no other live cell still has that value, no
 // tensor can reach it: the new value may take its memory. `detach()` shares the
-// cell, so it sees the write as on every device; a clone or a kept loss is a cell
-// of its own and keeps its value.
+// cell, so it sees the write as on every device; a clone or a kept loss is a
+// cell of its own and keeps its value.
 //
 // Thread-safe: backward records from a thread of the autograd engine.
 #pragma once
@@ -32,7 +32,7 @@ class Cell {
   Value value;  ///< Null until the first write.
 
  private:
-  friend class Recording;
+  friend class Tracer;
   Value previous_;  ///< See NOTE [Donation].
   Sharding sharding_;
   Cell* left_ = nullptr;
@@ -40,16 +40,16 @@ class Cell {
 };
 
 /// Counts for tests and reports.
-struct RecordingCounts {
+struct TracerCounts {
   std::int64_t recorded = 0;   ///< Operators lowered.
   std::int64_t fallbacks = 0;  ///< Operators run on the CPU.
 };
 
-class Recording {
+class Tracer {
  public:
-  explicit Recording(std::unique_ptr<Runner> runner, bool strict);
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
+  explicit Tracer(std::unique_ptr<Runner> runner, bool strict);
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
 
   /// Protects everything here; recursive, because an operator may call others.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() {
@@ -72,14 +72,14 @@ class Recording {
   /// Whether an operator without a lowering is an error.
   bool strict() const { return strict_; }
   void set_strict(bool strict) { strict_ = strict; }
-  RecordingCounts& counts() { return counts_; }
+  TracerCounts& counts() { return counts_; }
 
  private:
   std::recursive_mutex mutex_;
   std::unique_ptr<Runner> runner_;
   bool strict_;
   Cell ends_;  ///< The ring of live cells starts and ends here.
-  RecordingCounts counts_;
+  TracerCounts counts_;
 };
 
 /// How the device is opened.
@@ -90,12 +90,12 @@ struct DeviceOptions {
   bool strict = false;
 };
 
-/// Opens the devices of this process: one recording, one mesh. Throws
+/// Opens the devices of this process: one tracer, one mesh. Throws
 /// `StateError` if they are open with other options. Needs `register_device`.
-Recording& open_device(const DeviceOptions& options);
+Tracer& open_device(const DeviceOptions& options);
 
 /// The open device; throws `StateError` if there is none.
-Recording& recording();
+Tracer& tracer();
 bool is_open();
 
 }  // namespace accelerate::xla

@@ -30,6 +30,14 @@ find_package_handle_standard_args(Pjrt
     "no PJRT header in ${PJRT_DIR}: run `make deps`, or set PJRT_DIR")
 
 if(Pjrt_FOUND AND NOT TARGET Pjrt::headers)
+  # The members of the table are named like their types, which g++ refuses in
+  # C++ unless the type is qualified.
+  file(READ ${Pjrt_INCLUDE_DIR}/pjrt_c_api.h _pjrt_header)
+  string(REPLACE "_PJRT_API_STRUCT_FIELD(fn_type) fn_type*"
+    "_PJRT_API_STRUCT_FIELD(fn_type) ::fn_type*" _pjrt_header "${_pjrt_header}")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/pjrt/pjrt_c_api.h
+    CONTENT "${_pjrt_header}" @ONLY)
   add_library(Pjrt::headers INTERFACE IMPORTED)
-  target_include_directories(Pjrt::headers SYSTEM INTERFACE ${Pjrt_INCLUDE_DIR})
+  target_include_directories(Pjrt::headers SYSTEM INTERFACE
+    ${PROJECT_BINARY_DIR}/pjrt)
 endif()

@@ -14,8 +14,9 @@ namespace accelerate::xla {
 
 class ClientHandle {
  public:
-  ClientHandle(std::shared_ptr<const PluginApi> api, PJRT_Client* client)
-      : api(std::move(api)), client(client) {}
+  ClientHandle(
+      std::shared_ptr<const PluginApi> plugin_api, PJRT_Client* pjrt_client)
+      : api(std::move(plugin_api)), client(pjrt_client) {}
   ClientHandle(const ClientHandle&) = delete;
   ClientHandle& operator=(const ClientHandle&) = delete;
   ~ClientHandle() {

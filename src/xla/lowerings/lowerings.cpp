@@ -19,7 +19,9 @@ Lowerings all_lowerings() {
         normalization_lowerings,
         loss_lowerings,
         random_lowerings,
-        convolution_lowerings}) {
+        convolution_lowerings,
+        pooling_lowerings,
+        optimizer_lowerings}) {
     Lowerings rows = family();
     all.insert(
         all.end(),

@@ -46,6 +46,8 @@ Lowerings normalization_lowerings();
 Lowerings loss_lowerings();
 Lowerings random_lowerings();
 Lowerings convolution_lowerings();
+Lowerings pooling_lowerings();
+Lowerings optimizer_lowerings();
 
 /// All tables.
 Lowerings all_lowerings();

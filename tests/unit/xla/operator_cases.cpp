@@ -430,6 +430,99 @@ std::vector<OperatorCase> layer_cases() {
        [](const Tensors& x) {
          return at::conv_transpose2d(x[0], x[1], {}, 2, 1, 1, 2);
        }},
+      {"MaxPool2d",
+       {some({2, 3, 7, 6})},
+       [](const Tensors& x) {
+         return at::max_pool2d(x[0], {3, 2}, {2, 2}, {1, 0});
+       }},
+      {"MaxPool2dDilatedCeil",
+       {some({2, 3, 7, 6})},
+       [](const Tensors& x) {
+         return at::max_pool2d(x[0], 2, 3, 1, 2, /*ceil_mode=*/true);
+       }},
+      {"MaxPoolIndices",
+       {some({2, 3, 7, 6})},
+       [](const Tensors& x) {
+         return std::get<1>(at::max_pool2d_with_indices(x[0], 3, 2, 1));
+       },
+       false},
+      {"MaxPool1d",
+       {some({2, 3, 8})},
+       [](const Tensors& x) { return at::max_pool1d(x[0], 2); }},
+      {"AvgPool2d",
+       {some({2, 3, 7, 6})},
+       [](const Tensors& x) { return at::avg_pool2d(x[0], 3, 2, 1); }},
+      {"AvgPool2dWithoutPadding",
+       {some({2, 3, 7, 6})},
+       [](const Tensors& x) {
+         return at::avg_pool2d(x[0], 3, 2, 1, true, false);
+       }},
+      {"AdaptiveAvgPool2d",
+       {some({2, 3, 7, 6})},
+       [](const Tensors& x) { return at::adaptive_avg_pool2d(x[0], {3, 4}); }},
+      {"AdaptiveAvgPoolToOne",
+       {some({2, 3, 7, 6})},
+       [](const Tensors& x) { return at::adaptive_avg_pool2d(x[0], {1, 1}); }},
+      {"Lstm",
+       {some({5, 2, 3}),
+        some({1, 2, 4}),
+        some({1, 2, 4}),
+        some({16, 3}),
+        some({16, 4}),
+        some({16}),
+        some({16})},
+       [](const Tensors& x) {
+         return std::get<0>(at::lstm(
+             x[0],
+             {x[1], x[2]},
+             {x[3], x[4], x[5], x[6]},
+             true,
+             1,
+             0.0,
+             true,
+             false,
+             false));
+       }},
+      {"Gru",
+       {some({5, 2, 3}),
+        some({1, 2, 4}),
+        some({12, 3}),
+        some({12, 4}),
+        some({12}),
+        some({12})},
+       [](const Tensors& x) {
+         return std::get<0>(at::gru(
+             x[0],
+             x[1],
+             {x[2], x[3], x[4], x[5]},
+             true,
+             1,
+             0.0,
+             true,
+             false,
+             false));
+       }},
+      {"FusedAdamW",
+       {some({4}), some({4}), some({4}), some({4}, 0, 1)},
+       [](const Tensors& x) {
+         const at::Tensor step = at::full({}, 3.0, x[0].options());
+         at::_fused_adamw_(
+             {x[0]},
+             {x[1]},
+             {x[2]},
+             {x[3]},
+             {},
+             {step.to(at::kFloat)},
+             0.1,
+             0.9,
+             0.99,
+             0.1,
+             1e-8,
+             false,
+             false);
+         return at::stack({x[0], x[2], x[3]});
+       },
+       false},
       {"Attention",
        {some({2, 2, 4, 3}), some({2, 2, 4, 3}), some({2, 2, 4, 3})},
        [](const Tensors& x) {

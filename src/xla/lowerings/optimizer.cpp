@@ -9,6 +9,39 @@
 namespace accelerate::xla {
 namespace {
 
+// A step that must not happen, because a gradient was not finite: a flag in
+// device memory, so that the program stays the same.
+class Skip {
+ public:
+  /// `i` is the argument `found_inf`; `grad_scale` comes before it.
+  Skip(const Call& call, std::size_t i) {
+    if (call.has_tensor(i - 1)) {
+      scale_ = call.value(i - 1);
+    }
+    if (call.has_tensor(i)) {
+      flag_ = convert(reshape(call.value(i), {}), ElementType::pred);
+    }
+  }
+
+  Value unscaled(const Value& gradient) const {
+    return scale_ == nullptr
+               ? gradient
+               : divide(gradient, convert(reshape(scale_, {}), gradient->type));
+  }
+  void write_unless_skipped(
+      const at::Tensor& tensor, const Value& value) const {
+    if (flag_ == nullptr) {
+      write(tensor, value);
+      return;
+    }
+    write(tensor, select(flag_, convert(read(tensor), value->type), value));
+  }
+
+ private:
+  Value scale_;
+  Value flag_;
+};
+
 // The arguments of _fused_adam_ and _fused_adamw_ by position: parameters,
 // gradients, first and second moments, their maxima, step counts, then numbers.
 struct Adam {
@@ -47,11 +80,11 @@ Value bias_correction(double beta, const Value& step) {
   return sub(constant_like(1, step), binary(Op::power, base, step));
 }
 
-void update(const Adam& adam, const AdamTensors& tensors) {
+void update(const Adam& adam, const AdamTensors& tensors, const Skip& skip) {
   const ElementType type = element_type_of(tensors.parameter.scalar_type());
   const ElementType wide = accumulation_type(type);
   Value parameter = convert(read(tensors.parameter), wide);
-  Value gradient = convert(read(tensors.gradient), wide);
+  Value gradient = skip.unscaled(convert(read(tensors.gradient), wide));
   const Value lr = convert(adam.lr, wide);
   if (adam.maximize) {
     gradient = negate(gradient);
@@ -70,33 +103,25 @@ void update(const Adam& adam, const AdamTensors& tensors) {
   const Value old_second = convert(read(tensors.second), wide);
   const Value second = add(
       times(adam.beta2, old_second), times(1 - adam.beta2, square(gradient)));
-  write(tensors.first, first);
-  write(tensors.second, second);
+  skip.write_unless_skipped(tensors.first, first);
+  skip.write_unless_skipped(tensors.second, second);
   const Value step = step_of(tensors.step, wide);
   Value spread = second;
   if (adam.amsgrad) {
     spread = maximum(convert(read(tensors.largest), wide), second);
-    write(tensors.largest, spread);
+    skip.write_unless_skipped(tensors.largest, spread);
   }
   const Value root = sqrt(bias_correction(adam.beta2, step));
   const Value denominator =
       add(divide(sqrt(spread), root), constant_like(adam.epsilon, spread));
   const Value size = divide(lr, bias_correction(adam.beta1, step));
-  write(
+  skip.write_unless_skipped(
       tensors.parameter, sub(parameter, mul(size, divide(first, denominator))));
-}
-
-void refuse_scaling(const Call& call, std::size_t first) {
-  if (call.has_tensor(first) || call.has_tensor(first + 1)) {
-    throw UnsupportedError(
-        "loss scaling in a fused optimizer is not supported",
-        "train in bf16, which needs no loss scaling");
-  }
 }
 
 Lowering fused_adam(const char* name, bool decoupled) {
   return {name, [decoupled](Call& call) {
-            refuse_scaling(call, 13);
+            const Skip skip(call, 14);
             const Adam adam{
                 call.value(6, ElementType::f64),
                 call.number(7),
@@ -120,15 +145,47 @@ Lowering fused_adam(const char* name, bool decoupled) {
                    first[i],
                    second[i],
                    adam.amsgrad ? largest[i] : at::Tensor(),
-                   steps[i]});
+                   steps[i]},
+                  skip);
             }
           }};
+}
+
+// _fused_sgd_(self, grads, momentum_buffer_list, weight_decay, momentum, lr,
+// dampening, nesterov, maximize, is_first_step, grad_scale, found_inf)
+void fused_sgd(Call& call) {
+  const Skip skip(call, 11);
+  const double decay = call.number(3);
+  const double momentum = call.number(4);
+  const auto parameters = call.tensors(0);
+  const auto gradients = call.tensors(1);
+  const auto buffers = call.tensors(2);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ElementType wide =
+        accumulation_type(element_type_of(parameters[i].scalar_type()));
+    const Value parameter = convert(read(parameters[i]), wide);
+    Value step = skip.unscaled(convert(read(gradients[i]), wide));
+    step = call.flag(8) ? negate(step) : step;
+    step = decay != 0 ? add(step, times(decay, parameter)) : step;
+    if (momentum != 0) {
+      const Value buffer =
+          call.flag(9) ? step
+                       : add(times(momentum, convert(read(buffers[i]), wide)),
+                             times(1 - call.number(6), step));
+      skip.write_unless_skipped(buffers[i], buffer);
+      step = call.flag(7) ? add(step, times(momentum, buffer)) : buffer;
+    }
+    skip.write_unless_skipped(
+        parameters[i], sub(parameter, mul(call.value(5, wide), step)));
+  }
 }
 
 }  // namespace
 
 Lowerings optimizer_lowerings() {
   return {
+      {"_fused_sgd_", fused_sgd},
+      {"_fused_sgd_.tensor_lr", fused_sgd},
       fused_adam("_fused_adam_", false),
       fused_adam("_fused_adam_.tensor_lr", false),
       fused_adam("_fused_adamw_", true),

@@ -502,6 +502,47 @@ std::vector<OperatorCase> layer_cases() {
              false,
              false));
        }},
+      {"FusedSgd",
+       {some({4}), some({4}), some({4})},
+       [](const Tensors& x) {
+         for (const bool is_first : {true, false}) {
+           at::_fused_sgd_(
+               {x[0]},
+               {x[1]},
+               {x[2]},
+               0.1,
+               0.9,
+               0.05,
+               0.2,
+               true,
+               false,
+               is_first);
+         }
+         return at::stack({x[0], x[2]});
+       },
+       false},
+      {"FusedSgdSkipsAStep",
+       {some({4}), some({4}), some({4})},
+       [](const Tensors& x) {
+         const at::Tensor found =
+             at::ones({1}, x[0].options().dtype(at::kFloat));
+         const at::Tensor scale = at::ones_like(found);
+         at::_fused_sgd_(
+             {x[0]},
+             {x[1]},
+             {x[2]},
+             0.1,
+             0.9,
+             0.05,
+             0.2,
+             true,
+             false,
+             false,
+             scale,
+             found);
+         return at::stack({x[0], x[2]});
+       },
+       false},
       {"FusedAdamW",
        {some({4}), some({4}), some({4}), some({4}, 0, 1)},
        [](const Tensors& x) {

@@ -26,9 +26,9 @@ enum class ElementType : std::uint8_t {
 
 using Shape = std::vector<std::int64_t>;
 
-/// The name in StableHLO, for example `bf16` or `ui8`.
+/// Returns the name of the type in StableHLO, for example `bf16` or `ui8`.
 std::string_view name_of(ElementType type);
-/// Bytes of one element in memory.
+/// Returns the size of one element in bytes, in host memory and device memory.
 std::size_t size_of(ElementType type);
 bool is_floating(ElementType type);
 std::int64_t element_count(const Shape& shape);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of an operator, as a lowering sees it.
+// One call of an operator that is being lowered.
 #pragma once
 
 #include <span>
@@ -13,11 +13,12 @@
 
 namespace accelerate::xla {
 
-/// The arguments by their position in the operator's schema, and the results.
+/// The arguments of the call, by their position in the operator's schema, and
+/// its results.
 ///
-/// An argument that a lowering asks for as a value may be an XLA tensor, a CPU
-/// tensor without dimensions, or a number. The last two become scalars: inputs
-/// of the program, so that a learning rate does not compile again.
+/// `value` accepts an XLA tensor, a CPU tensor without dimensions, or a number.
+/// The last two become a `scalar` (see graph/build.h), so that a new value,
+/// such as a new learning rate, does not require another compilation.
 class Call {
  public:
   Call(std::string_view name, std::span<const c10::IValue> arguments)
@@ -27,15 +28,16 @@ class Call {
   std::size_t size() const { return arguments_.size(); }
   const c10::IValue& argument(std::size_t i) const { return arguments_[i]; }
 
-  /// Whether the argument is a defined tensor.
+  /// Returns whether the argument is a defined tensor.
   bool has_tensor(std::size_t i) const;
   bool is_none(std::size_t i) const { return arguments_[i].isNone(); }
   const at::Tensor& tensor(std::size_t i) const;
 
   Value value(std::size_t i) const;
-  /// Converted to `type`.
+  /// Returns `value(i)` converted to `type`.
   Value value(std::size_t i, ElementType type) const;
-  /// All tensors of a list, which skips undefined ones if `optional`.
+  /// Returns the tensors in a list. An element that is none becomes an
+  /// undefined tensor.
   std::vector<at::Tensor> tensors(std::size_t i) const;
 
   double number(std::size_t i) const;
@@ -44,18 +46,23 @@ class Call {
   Dims integers(std::size_t i) const;
   std::string_view text(std::size_t i) const;
 
-  /// A dimension argument, wrapped into 0 … rank-1 (or 0 for rank 0).
+  /// Returns a dimension argument for a tensor with `rank` dimensions. Negative
+  /// numbers count from the last dimension. The result is in [0, rank), or 0 if
+  /// `rank` is 0.
   std::int64_t dim(std::size_t i, std::size_t rank) const;
-  /// A list of dimensions, wrapped and sorted; none or an empty list is all.
+  /// Like `dim`, for a list; the result is sorted. If the argument is none or
+  /// an empty list, returns all dimensions.
   Dims dims(std::size_t i, std::size_t rank) const;
 
   ElementType type(std::size_t i) const;
-  /// The type that PyTorch promotes these arguments (tensors or numbers) to.
+  /// Returns the type to which PyTorch promotes the arguments at the positions
+  /// in `list`, which are tensors or numbers.
   ElementType promoted(const std::vector<std::size_t>& list) const;
-  /// A dtype argument, or `otherwise` if it is none.
+  /// Returns the type for a dtype argument, or `otherwise` if the argument is
+  /// none.
   ElementType dtype_or(std::size_t i, ElementType otherwise) const;
 
-  /// Adds the next result. An undefined value is an undefined tensor.
+  /// Adds the next result. A null value stands for an undefined tensor.
   void result(Value value) { results_.push_back(std::move(value)); }
   const std::vector<Value>& results() const { return results_; }
 
@@ -65,9 +72,11 @@ class Call {
   std::vector<Value> results_;
 };
 
-/// Integers and booleans become f32, as PyTorch's float operators do.
+/// Returns f32 if `type` is an integer type or boolean, as in PyTorch's
+/// floating-point operators. Returns any other type unchanged.
 ElementType float_type(ElementType type);
-/// The type in which sums of `type` are computed: f32 for f16 and bf16.
+/// Returns the type in which sums of `type` are computed: f32 for f16 and bf16,
+/// otherwise `type`.
 ElementType accumulation_type(ElementType type);
 
 }  // namespace accelerate::xla

@@ -11,13 +11,16 @@
 
 namespace accelerate::xla {
 
-/// A seed and a count of the random operators recorded so far: together they
-/// determine the next operator's bits, on any number of devices.
+/// Returns a new generator. Its state is a seed and the number of random
+/// operators recorded so far. Together, they determine the random bits of the
+/// next operator, regardless of the number of devices.
 at::Generator make_generator();
 const at::Generator& default_generator();
 
-/// Random bits for the next operator, from `generator` or the default one.
-/// Successive calls give independent bits; the program stays the same.
+/// Returns random bits for the next operator, from `generator` or, if it is not
+/// set, from the default generator. Each call returns independent bits. The
+/// bits depend on inputs of the compiled program, so the program itself stays
+/// the same.
 Value next_random_bits(
     const std::optional<at::Generator>& generator,
     ElementType type,

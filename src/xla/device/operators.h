@@ -8,12 +8,13 @@
 
 namespace accelerate::xla {
 
-/// Registers kernels, allocator, guard, hooks and generator. Must happen before
-/// the first `backward` of the process: the autograd engine makes its threads
-/// for the devices that exist then. A second call does nothing.
+/// Registers kernels, allocator, guard, hooks and generator. Must be called
+/// before the first `backward` of the process, because the autograd engine then
+/// creates its threads, for the devices that exist at that time. A second call
+/// does nothing.
 void register_device();
 
-/// How often each operator ran on the CPU for want of a lowering.
+/// Returns how often each operator ran on the CPU because it has no lowering.
 std::map<std::string, std::int64_t> cpu_fallbacks();
 void clear_cpu_fallbacks();
 

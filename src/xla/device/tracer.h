@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the XLA device has recorded and not run yet.
+// The operators that the XLA device has recorded but not run yet.
 //
 // NOTE [Cells]
-// The storage of an XLA tensor is a `Cell`: it has no memory, only the `Value`
-// that its elements have now. An operator makes new values and puts them into
-// the cells of its results; views of one storage share its cell (views.h).
-// `run` computes the values of all live cells in one program, after which each
-// holds a value in device memory.
+// The storage of an XLA tensor is a `Cell`. A cell has no memory of its own; it
+// refers to the `Value` (graph/node.h) that the storage currently has. An
+// operator makes new values and puts them into the cells of its results. Views
+// of one storage share its cell; see NOTE [Views]. `run` computes the values of
+// all live cells in one program. Afterwards, each cell refers to a value in
+// device memory.
 //
 // NOTE [Donation]
-// A cell remembers the device value that it held after the last run. If the
-// cell has been written since, and no other live cell still has that value, no
-// tensor can reach it: the new value may take its memory. `detach()` shares the
-// cell, so it sees the write as on every device; a clone or a kept loss is a
-// cell of its own and keeps its value.
+// A cell remembers the value in device memory that it had after the last run.
+// If the cell has been written since, and no other live cell has the old value,
+// no tensor can reach the old value, so the new value may take over its memory.
+// The result of `detach()` shares the cell and therefore sees the write, as on
+// every device. A clone, or a loss that the program keeps, has its own cell and
+// keeps its value.
 //
-// Thread-safe: backward records from a thread of the autograd engine.
+// Thread safety: hold `Tracer::lock`. Backward passes record operators on
+// threads of the autograd engine.
 #pragma once
 
 #include <cstdint>
@@ -51,25 +54,27 @@ class Tracer {
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  /// Protects everything here; recursive, because an operator may call others.
+  /// Locks this object and all cells. The mutex is recursive, because an
+  /// operator may call other operators.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() {
     return std::unique_lock(mutex_);
   }
 
-  // The rest needs the lock.
+  // The caller must hold the lock for all functions below.
 
   Cell* make_cell();
   void destroy_cell(Cell* cell);
 
   /// Starts a program that computes every live cell.
   void run();
-  /// The value as an input of later programs, computed now if it has to be.
+  /// Returns `value` as an input for later programs. Computes the value first
+  /// if it is not in device memory yet.
   Value computed(const Value& value);
   /// Waits for all started programs.
   void wait();
 
   Runner& runner() { return *runner_; }
-  /// Whether an operator without a lowering is an error.
+  /// Returns whether an operator without a lowering is an error.
   bool strict() const { return strict_; }
   void set_strict(bool strict) { strict_ = strict; }
   TracerCounts& counts() { return counts_; }
@@ -84,17 +89,22 @@ class Tracer {
 
 /// How the device is opened.
 struct DeviceOptions {
-  std::string plugin = {};        ///< Absolute path of a PJRT plugin.
-  std::int64_t device_count = 1;  ///< For a plugin that can choose.
-  std::string cache = {};         ///< Folder for programs; none if empty.
+  std::string plugin = {};  ///< Absolute path of a PJRT plugin.
+  /// The number of devices to use; see `ClientOptions`.
+  std::int64_t device_count = 1;
+  /// The folder in which compiled programs are stored. If empty, they are not
+  /// stored.
+  std::string cache = {};
   bool strict = false;
 };
 
-/// Opens the devices of this process: one tracer, one mesh. Throws
-/// `StateError` if they are open with other options. Needs `register_device`.
+/// Opens all devices of this process as one mesh. If they are already open,
+/// returns the same object as before, and throws `StateError` if the options
+/// differ. `register_device` must be called first.
 Tracer& open_device(const DeviceOptions& options);
 
-/// The open device; throws `StateError` if there is none.
+/// Returns the object that `open_device` created. Throws `StateError` if no
+/// device is open.
 Tracer& tracer();
 bool is_open();
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes nodes. Each function checks its operands and infers the result's shape.
+// Builds the graph of a program. Each function checks its operands, infers the
+// shape of the result and returns a new node.
 //
-// Values have no strides. Binary functions broadcast as PyTorch does and need
-// operands of one element type; use `convert` first.
+// Values have no strides. Functions with two operands broadcast them as PyTorch
+// does. Both operands must have the same element type; use `convert` if they do
+// not.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +19,21 @@ using Dims = std::vector<std::int64_t>;
 
 // ---- leaves ----
 
-/// A value in device memory.
+/// Returns a value that is already in device memory.
 Value input(
     std::shared_ptr<const DeviceArray> array, ElementType type, Shape shape);
-/// A number that may differ from step to step without compiling again. Types
-/// other than f32, f64, f16, bf16 and u64 become constants.
+/// Returns a number that is an argument of the compiled program, so that it may
+/// change from step to step without another compilation. If `type` is not a
+/// floating-point type, returns a constant instead.
 Value scalar(double number, ElementType type);
 Value scalar_u64(std::uint64_t number);
-/// A number that is part of the program.
+/// Returns a value whose elements are all equal to `number`. The number is part
+/// of the program, so a different number requires another compilation.
 Value constant(double number, ElementType type, const Shape& shape = {});
 Value constant_integer(
     std::int64_t number, ElementType type, const Shape& shape = {});
-/// 0, 1, 2, … along `dim`.
+/// Returns the numbers 0, 1, 2, … along `dim`; they repeat along all other
+/// dimensions.
 Value iota(ElementType type, const Shape& shape, std::int64_t dim);
 
 // ---- shapes ----
@@ -37,19 +42,24 @@ Value convert(const Value& x, ElementType type);
 Value bitcast(const Value& x, ElementType type);
 Value reshape(const Value& x, const Shape& shape);
 Value transpose(const Value& x, const Dims& permutation);
-/// Puts dimension `i` of `x` at dimension `dims[i]` of `shape`.
+/// Broadcasts `x` to `shape`. Dimension `i` of `x` becomes dimension `dims[i]`
+/// of the result.
 Value broadcast_in_dim(const Value& x, const Shape& shape, const Dims& dims);
-/// Broadcasts as PyTorch does.
+/// Broadcasts `x` to `shape` as PyTorch does.
 Value broadcast(const Value& x, const Shape& shape);
-/// Throws `ArgumentError` if the shapes do not fit.
+/// Returns the shape to which PyTorch broadcasts values of shapes `a` and `b`.
+/// Throws `ArgumentError` if the shapes cannot be broadcast together.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
-/// With `strides` left out, all 1.
+/// Returns the elements from `from` up to, but not including, `to`. If
+/// `strides` is empty, all strides are 1.
 Value slice(
     const Value& x, const Dims& from, const Dims& to, const Dims& strides = {});
-/// `x` with `part` written at `from`.
+/// Returns `x` with `part` written to it, starting at the coordinates `from`.
 Value update_slice(const Value& x, const Value& part, const Dims& from);
 Value concatenate(const std::vector<Value>& parts, std::int64_t dim);
-/// Negative `low` and `high` remove elements; `interior` inserts between.
+/// Adds copies of `fill` to each dimension: `low` before the first element,
+/// `high` after the last, and `interior` between adjacent elements. Negative
+/// `low` and `high` remove elements.
 Value pad(
     const Value& x,
     const Value& fill,
@@ -68,24 +78,25 @@ Value select(const Value& condition, const Value& yes, const Value& no);
 
 // ---- reductions ----
 
-/// The identity of a reduction with `op` (add, multiply, maximum, minimum,
-/// logical_and, logical_or).
+/// Returns the identity element of `op`, such as 0 for `add`. `op` is add,
+/// multiply, maximum, minimum, logical_and or logical_or.
 Value identity(Op op, ElementType type);
-/// Reduces `dims`, which are not negative.
+/// Reduces the dimensions `dims`, which must not be negative.
 Value reduce(Op op, const Value& x, const Dims& dims, bool keep_dims = false);
 
 struct Window {
-  // One number per dimension each.
+  // Each list has one number per dimension.
   Dims size;
   Dims strides;
   Dims low;
   Dims high;
   Dims dilation;
-  Dims base_dilation = {};  ///< All 1 if left out.
+  Dims base_dilation = {};  ///< If empty, all 1.
 };
 Value reduce_window(Op op, const Value& x, const Window& window);
 
-/// Sorts `keys` along `dim` (stable) and permutes `values` alike.
+/// Sorts `keys` along `dim` with a stable sort, and reorders `values` in the
+/// same way. Returns both.
 std::pair<Value, Value> sort(
     const Value& keys, const Value& values, std::int64_t dim, bool descending);
 
@@ -97,11 +108,14 @@ struct DotDims {
   Dims contract_a = {};
   Dims contract_b = {};
 };
-/// The result has the batch dimensions, then the rest of `a`, then of `b`.
+/// Multiplies `a` and `b`, and sums over the contracted dimensions. The result
+/// has the batch dimensions, then the other dimensions of `a`, then the other
+/// dimensions of `b`.
 Value dot(const Value& a, const Value& b, const DotDims& dims);
 
-/// Where the dimensions of a convolution's operands are; the spatial ones
-/// follow in order.
+/// The order of the dimensions in a convolution: `a` x `b` -> result. b: batch;
+/// f: features; i: input features; o: output features; …: the spatial
+/// dimensions.
 enum class ConvolutionLayout : std::uint8_t {
   forward,          ///< [b,f,…] x [o,i,…] -> [b,f,…]
   input_gradient,   ///< [b,f,…] x [i,o,…] -> [b,f,…]
@@ -109,7 +123,7 @@ enum class ConvolutionLayout : std::uint8_t {
 };
 struct Convolution {
   ConvolutionLayout layout = ConvolutionLayout::forward;
-  // One number per spatial dimension each.
+  // Each list has one number per spatial dimension.
   Dims strides = {};
   Dims low = {};
   Dims high = {};
@@ -123,10 +137,11 @@ Value convolution(const Value& a, const Value& b, const Convolution& options);
 
 // ---- gather and scatter ----
 
-/// Elements of `x` along `dim` at the 1-D `indices` (index_select).
+/// Returns the elements of `x` whose index in dimension `dim` is in the 1-D
+/// value `indices`, in this order, like `index_select`.
 Value take(const Value& x, const Value& indices, std::int64_t dim);
-/// For each row of `indices` [n, k], the slice of `x` at these first `k`
-/// coordinates: [n, rest of x].
+/// Returns [n, rest of x]: for each row of `indices` [n, k], the slice of `x`
+/// whose first `k` coordinates are that row.
 Value take_at(const Value& x, const Value& indices);
 
 enum class Scatter : std::uint8_t { set, add, maximum, minimum, multiply };
@@ -138,14 +153,15 @@ Value put_at(
 
 // ---- random numbers ----
 
-/// Bits of `type` (u32 or u64) that depend on the two numbers only.
+/// Returns random bits of `type` (u32 or u64), which depend only on `seed` and
+/// `offset`.
 Value random_bits(
     const Value& seed,
     const Value& offset,
     ElementType type,
     const Shape& shape);
 
-/// The part of `op`'s name that a person knows, for messages.
+/// Returns the name of the enumerator, such as `add`, for messages.
 std::string_view name_of(Op op);
 
 }  // namespace accelerate::xla

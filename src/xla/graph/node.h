@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recorded program: nodes that refer to their operands. No LibTorch.
+// A recorded program: a graph of nodes that refer to their operands. Does not
+// use LibTorch.
 //
 // NOTE [Recorded values]
-// A `Value` is immutable: writing to a tensor makes a new one. What changes
-// from step to step without changing the program (learning rates, seeds) is an
-// `Op` of its own, `scalar`, whose number is an argument of the compiled
-// program.
+// A `Value` is immutable: writing to a tensor makes a new one. A number that
+// changes from step to step, such as a learning rate or a seed, is a `scalar`.
+// Its number is an argument of the compiled program, so the program does not
+// change.
 #pragma once
 
 #include <cstdint>
@@ -90,8 +91,8 @@ enum class Op : std::uint8_t {
 #undef ACCELERATE_XLA_ENUMERATOR
 };
 
-/// How a value is divided over the devices of a mesh: along one dimension, or
-/// not at all (every device has all of it).
+/// How a value is divided among the devices of a mesh: along one dimension, or
+/// not at all (every device has the whole value).
 struct Sharding {
   std::optional<std::int64_t> dimension;
 
@@ -107,24 +108,27 @@ struct DeviceArray {
 struct Node;
 using Value = std::shared_ptr<Node>;
 
-/// A result of an operation beyond the first.
+/// The type and shape of a result that is not the first result of its
+/// operation.
 struct ExtraResult {
   ElementType type;
   Shape shape;
 };
 
-/// Made by the functions of build.h. Only the fields at the end change.
+/// An operation and its first result. The functions in build.h create nodes;
+/// afterwards, only `visit` and `index` change.
 struct Node {
   Op op = Op::constant;
   ElementType type = ElementType::f32;
-  Shape shape;  ///< Of the whole value, not of a device's part.
+  Shape shape;  ///< The shape of the whole value, not of a part.
   std::vector<Value> operands;
-  std::vector<std::int64_t> numbers;  ///< Attributes; build.cpp has the order.
+  /// Attributes, in the order that build.cpp uses.
+  std::vector<std::int64_t> numbers;
   std::vector<ExtraResult> extra_results;
-  std::shared_ptr<const DeviceArray> array;  ///< Of an `input`.
-  std::uint64_t bits = 0;  ///< Of a `scalar`: its number, in its own type.
+  std::shared_ptr<const DeviceArray> array;  ///< The buffers of an `input`.
+  std::uint64_t bits = 0;  ///< The number of a `scalar`: a u64 or a double.
 
-  // Scratch space of a traversal, under the lock of the tracer.
+  // Used by traversals of the graph, which hold `Tracer::lock`.
   std::uint64_t visit = 0;
   std::uint32_t index = 0;
 

@@ -8,18 +8,18 @@
 
 namespace accelerate::xla {
 
-/// A private folder with a file for each program. A program is machine code, so
-/// a folder that others can write to is refused, and a damaged file is removed
-/// and counts as missing. Several processes may share a folder.
+/// A private folder with a file for each program. Programs are machine code, so
+/// a folder that other users can write to is rejected. A damaged file is
+/// removed and counts as missing. Several processes may share a folder.
 class ProgramStore {
  public:
   /// Throws `IoError` if the folder cannot be made private.
   explicit ProgramStore(std::filesystem::path folder);
 
-  /// The program that was saved for this key, or nothing.
+  /// Returns the program that was saved for this key, or nothing.
   std::optional<std::string> load(const std::string& key) const;
   void save(const std::string& key, const std::string& program) const;
-  /// Removes a program that turned out not to load.
+  /// Removes a program that could not be loaded.
   void drop(const std::string& key) const;
 
  private:

@@ -24,12 +24,12 @@ struct RunnerCounts {
   double compile_seconds = 0;
 };
 
-/// Runs programs on the mesh of all devices of a client. Not thread-safe: the
-/// lock of the tracer protects it.
+/// Runs programs on the mesh of all devices of a client. Not thread-safe:
+/// callers hold `Tracer::lock`.
 class Runner {
  public:
-  /// `store` keeps programs for the next process; without one they are only
-  /// kept in memory.
+  /// `store` keeps programs for later processes. Without a store, programs are
+  /// kept only in memory.
   Runner(
       const Plugin& plugin, Client client, std::optional<ProgramStore> store);
 
@@ -43,7 +43,8 @@ class Runner {
       const std::vector<Output>& outputs,
       const std::unordered_set<const Node*>& kept);
 
-  /// Puts a dense row-major array on every device, or a part on each.
+  /// Copies a dense row-major array to every device, or a part of it to each
+  /// device if `sharding` has a dimension.
   Value upload(
       const void* from,
       ElementType type,
@@ -69,7 +70,7 @@ class Runner {
 
   Client client_;
   std::optional<ProgramStore> store_;
-  std::string platform_;  ///< Everything besides its text that a program needs.
+  std::string platform_;  ///< All that a program depends on except its text.
   std::unordered_map<Fingerprint, Executable, Hash> programs_;
   std::deque<std::vector<Event>> pending_;
   RunnerCounts counts_;

@@ -15,21 +15,22 @@ namespace accelerate::xla {
 /// A value that a program computes.
 struct Output {
   Value value;
-  /// A device value that nothing needs after the program, whose memory the
-  /// output may take (donation); may be null.
+  /// A value in device memory that is not needed after the program, so that the
+  /// output may take over its memory (donation). May be null.
   Value previous;
   Sharding sharding;
 };
 
-/// The types whose scalars a program takes, each packed into one argument.
+/// The types in which a program takes scalars. All scalars of one type are
+/// packed into one argument.
 inline constexpr std::array kScalarTypes{
     ElementType::f32, ElementType::f64, ElementType::u64};
 
 struct Trace {
   std::vector<Node*> inputs;
-  /// Scalars by the pack that carries them (kScalarTypes).
+  /// The scalars in each pack; see `kScalarTypes`.
   std::array<std::vector<Node*>, kScalarTypes.size()> scalars;
-  std::vector<Node*> nodes;  ///< The rest; operands come first.
+  std::vector<Node*> nodes;  ///< All other nodes, each after its operands.
   std::vector<Node*> outputs;
   std::vector<Sharding> output_shardings;
   /// For each input, the output that takes its memory, or -1.
@@ -37,17 +38,20 @@ struct Trace {
   std::int64_t num_devices = 1;
 };
 
-/// Collects the program for `outputs`, which are different nodes. `kept` are
-/// inputs that are needed afterwards. Sets `index` of every node.
+/// Returns the program that computes `outputs`, which must be different nodes.
+/// The inputs in `kept` are not donated, because they are needed afterwards.
+/// Sets the `index` of every node in the program.
 Trace make_trace(
     const std::vector<Output>& outputs,
     const std::unordered_set<const Node*>& kept,
     std::int64_t num_devices);
 
-/// The pack of kScalarTypes for a scalar of `type`.
+/// Returns the index of the pack for scalars of `type`; see `kScalarTypes`. f16
+/// and bf16 are passed as f32.
 std::size_t scalar_pack(ElementType type);
 
-/// A 128-bit fingerprint of the program: equal for programs with equal text.
+/// A 128-bit fingerprint of a program. Programs with the same text have the
+/// same fingerprint.
 struct Fingerprint {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -55,7 +59,7 @@ struct Fingerprint {
 };
 Fingerprint fingerprint(const Trace& trace);
 
-/// The program as StableHLO text in generic form.
+/// Returns the program as StableHLO text in generic form.
 std::string emit(const Trace& trace);
 
 }  // namespace accelerate::xla

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short names for what most lowerings compute.
+// Short names for functions that most lowerings use.
 #pragma once
 
 #include "xla/graph/build.h"
@@ -41,7 +41,7 @@ inline Value square(const Value& x) {
   return mul(x, x);
 }
 
-/// A constant of the type of `like`.
+/// Returns a constant with the type of `like`.
 inline Value constant_like(double number, const Value& like) {
   return constant(number, like->type);
 }
@@ -58,7 +58,7 @@ inline Value sum(const Value& x, const Dims& dims, bool keep = false) {
 inline std::int64_t rank_of(const Value& x) {
   return static_cast<std::int64_t>(x->shape.size());
 }
-/// The product of the sizes of `dims`.
+/// Returns the product of the sizes of `dims`.
 inline std::int64_t count_of(const Value& x, const Dims& dims) {
   std::int64_t count = 1;
   for (const std::int64_t dim : dims) {
@@ -71,13 +71,13 @@ inline Value mean(const Value& x, const Dims& dims, bool keep = false) {
       sum(x, dims, keep),
       constant_like(static_cast<double>(count_of(x, dims)), x));
 }
-/// `x` with a dimension of size 1 inserted at `dim`.
+/// Returns `x` with a dimension of size 1 inserted at `dim`.
 inline Value unsqueeze(const Value& x, std::int64_t dim) {
   Shape shape = x->shape;
   shape.insert(shape.begin() + dim, 1);
   return reshape(x, shape);
 }
-/// Dimensions from `first` up to, but without, `last`.
+/// Returns the dimensions from `first` up to, but not including, `last`.
 inline Dims range_of_dims(std::int64_t first, std::int64_t last) {
   Dims dims;
   for (std::int64_t dim = first; dim < last; ++dim) {

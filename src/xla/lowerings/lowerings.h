@@ -7,17 +7,17 @@
 // 2. Add a row: the name of the operator's FUNCTIONAL form with its overload
 //    (`add.Tensor`, as in PyTorch's native_functions.yaml, without `aten::`),
 //    and a function of a `Call`. It reads arguments by position, computes with
-//    the functions of graph/build.h, and calls `result` once per result. The
-//    value's type and shape must be those of PyTorch: the device takes them as
-//    they are. In-place and out= forms (`add_.Tensor`, `add.out`) follow from
-//    that row. An operator that has no functional form gets a row under its own
-//    name.
+//    the functions in graph/build.h, and calls `result` once per result. The
+//    result's type and shape must be the same as in PyTorch: the device does
+//    not correct them. In-place and out= forms (`add_.Tensor`, `add.out`)
+//    follow from that row. An operator that has no functional form gets a row
+//    under its own name.
 // 3. Add a row to tests/unit/xla/operator_cases.cpp: it compares results,
 //    gradients, types and shapes with the CPU in strict mode.
 //
 // Operators that PyTorch composes from others (matmul, layer_norm, linear, …)
-// need no row. An operator without a row runs on the CPU, is counted and named
-// once, and is an error with ACCELERATE_XLA_STRICT=1.
+// need no row. An operator without a row runs on the CPU and is counted; a
+// warning names it once. With ACCELERATE_XLA_STRICT=1, it is an error.
 #pragma once
 
 #include <functional>
@@ -49,7 +49,7 @@ Lowerings convolution_lowerings();
 Lowerings pooling_lowerings();
 Lowerings optimizer_lowerings();
 
-/// All tables.
+/// Returns the rows of all tables.
 Lowerings all_lowerings();
 
 }  // namespace accelerate::xla

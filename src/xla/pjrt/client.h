@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices of a PJRT plugin, their buffers and their programs. No LibTorch.
+// The devices of a PJRT plugin, their buffers and their programs. Does not use
+// LibTorch.
 //
 //     Client client(Plugin(path), {.device_count = 2});
-//     Buffer x = client.upload(values, ElementType::f32, {2, 3}, /*device=*/0);
+//     Buffer x = client.upload(data, ElementType::f32, {2, 3}, /*device=*/0);
 //     Executable program = client.compile(stablehlo, {});
 //     auto results = program.execute({{&x}});
 #pragma once
@@ -30,7 +31,7 @@ namespace accelerate::xla {
 /// The client handle that buffers and programs keep alive.
 class ClientHandle;
 
-/// Something that a plugin finishes later. Destroying it does not wait.
+/// Work that a plugin finishes later. Destroying the event does not wait.
 class Event {
  public:
   Event() = default;
@@ -38,10 +39,10 @@ class Event {
   Event(Event&&) noexcept = default;
   Event& operator=(Event&&) noexcept = default;
 
-  /// Returns when the work is finished; throws if it failed. A second call
-  /// returns at once.
+  /// Waits until the work is finished. Throws if it failed. A second call
+  /// returns immediately.
   void wait();
-  /// Whether `wait` would return at once.
+  /// Returns whether `wait` would return immediately.
   bool is_ready() const;
 
  private:
@@ -61,11 +62,11 @@ class Buffer {
   ElementType type() const;
   Shape shape() const;
 
-  /// Waits for the value and copies it, dense and row-major. Throws
-  /// `ArgumentError` unless `bytes` is exactly its size.
+  /// Waits until the array has been computed and copies it to `to`, dense and
+  /// row-major. Throws `ArgumentError` unless `bytes` is the size of the array.
   void download(void* to, std::size_t bytes) const;
 
-  /// Whether a program has taken the memory (donation).
+  /// Returns whether a program has taken over the memory (donation).
   bool is_deleted() const;
 
   PJRT_Buffer* get() const { return buffer_.get(); }
@@ -82,7 +83,7 @@ class Buffer {
 /// A compiled program for one or more devices. Movable, thread-safe.
 class Executable {
  public:
-  /// What a run returns: `outputs[device][output]`.
+  /// The result of `execute`; the outputs are `outputs[device][output]`.
   struct Run {
     std::vector<std::vector<Buffer>> outputs;
     std::vector<Event> finished;  ///< One event per device.
@@ -92,16 +93,16 @@ class Executable {
       std::shared_ptr<const ClientHandle> client,
       PJRT_LoadedExecutable* executable);
 
-  /// Starts the program with `arguments[device][argument]`, one list for each
-  /// device it was compiled for. An argument that the program's text marks as
-  /// donated is deleted.
+  /// Starts the program. `arguments[device][argument]` has one list for each
+  /// device for which the program was compiled. An argument that the program's
+  /// text marks as donated is deleted.
   Run execute(const std::vector<std::vector<const Buffer*>>& arguments) const;
 
   std::size_t num_outputs() const { return num_outputs_; }
   std::int64_t num_devices() const { return num_devices_; }
 
-  /// The compiled code, for `Client::load`; throws `UnsupportedError` if the
-  /// plugin cannot give it.
+  /// Returns the compiled code, for `Client::load`. Throws `UnsupportedError`
+  /// if the plugin cannot serialize programs.
   std::string serialize() const;
 
  private:
@@ -118,12 +119,14 @@ class Executable {
 };
 
 struct ClientOptions {
-  /// How many devices to use, for a plugin that can make as many as it is
-  /// asked for (the CPU); a plugin with fewer real devices is an error.
+  /// The number of devices to use. The CPU plugin creates this many devices.
+  /// With any other plugin, the constructor of `Client` throws if the machine
+  /// has fewer devices. If not set, all devices are used, or one device of the
+  /// CPU plugin.
   std::optional<std::int64_t> device_count;
 };
 
-/// Memory of one device, as far as the plugin knows it.
+/// The memory of one device, as reported by the plugin.
 struct MemoryUse {
   std::int64_t bytes_in_use = 0;
   std::optional<std::int64_t> bytes_limit;
@@ -135,26 +138,28 @@ class Client {
   explicit Client(const Plugin& plugin, const ClientOptions& options = {});
 
   std::int64_t device_count() const;
-  /// For example `cpu`.
+  /// Returns the name of the platform, for example `cpu`.
   std::string platform_name() const;
   std::string platform_version() const;
-  /// For example `TPU v4`.
+  /// Returns the model of a device, for example `TPU v4`.
   std::string device_kind(std::int64_t device) const;
-  /// Nothing if the plugin does not count.
+  /// Returns nothing if the plugin does not report memory use.
   std::optional<MemoryUse> memory_use(std::int64_t device) const;
 
-  /// Copies a dense row-major array to a device; `from` may be reused at once.
+  /// Copies a dense row-major array to a device. `from` may be reused when this
+  /// function returns.
   Buffer upload(
       const void* from,
       ElementType type,
       const Shape& shape,
       std::int64_t device) const;
 
-  /// Compiles StableHLO in text form.
+  /// Compiles StableHLO text.
   Executable compile(
       std::string_view text, const CompileOptions& options) const;
 
-  /// Loads what `Executable::serialize` returned, of the same plugin release.
+  /// Loads the result of `Executable::serialize`, which must come from the same
+  /// release of the plugin.
   Executable load(std::string_view serialized) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client's objects share. Only the sources of this folder include this
-// header.
+// The state that a client shares with its buffers and programs. Only the
+// sources in this folder include this header.
 #pragma once
 
 #include <memory>
@@ -31,10 +31,11 @@ class ClientHandle {
 };
 
 PJRT_Buffer_Type pjrt_type(ElementType type);
-/// Throws `UnsupportedError` for a type that no tensor has.
+/// Throws `UnsupportedError` for a type that is not in `ElementType`.
 ElementType element_type(PJRT_Buffer_Type type);
 
-/// The dense row-major layout of an array; `indices` backs it.
+/// Returns the dense row-major layout of an array with `rank` dimensions. Fills
+/// `indices`, which the result points to.
 PJRT_Buffer_MemoryLayout row_major(
     std::size_t rank, std::vector<std::int64_t>& indices);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of a compilation, in the protocol buffer format that plugins
-// read (`xla.CompileOptionsProto`).
+// Options for compiling a program, and their encoding in the Protocol Buffers
+// format that plugins read (`xla.CompileOptionsProto`).
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 namespace accelerate::xla {
 
 struct CompileOptions {
-  /// The devices that run one program together, each with its partition of the
-  /// sharded values.
+  /// The number of devices that run the program together. Each device has one
+  /// part of each sharded value.
   std::int64_t num_partitions = 1;
 };
 
-/// Encodes the options. With several partitions, XLA partitions the program by
-/// its Shardy annotations.
+/// Encodes the options. With several partitions, XLA partitions the program
+/// according to its Shardy annotations.
 std::string encode(const CompileOptions& options);
 
 }  // namespace accelerate::xla

@@ -18,17 +18,18 @@ class Plugin {
  public:
   /// Loads the plugin at `path` and checks its version.
   ///
-  /// Throws `ArgumentError` for a relative path, which the loader would look
-  /// up in folders that others may write to, and `UnsupportedError` if the file
-  /// cannot be loaded, is not a plugin, or has another version.
+  /// Throws `ArgumentError` for a relative path, which the loader would search
+  /// for in folders that other users may be able to write to. Throws
+  /// `UnsupportedError` if the file cannot be loaded, is not a plugin, or has a
+  /// different version.
   explicit Plugin(const std::string& path);
 
   const std::string& path() const { return path_; }
   PluginKind kind() const { return kind_; }
-  /// The version of the C interface, for example `0.81`.
+  /// Returns the version of the C interface, for example `0.81`.
   std::string api_version() const;
 
-  /// For the classes of this folder.
+  /// Only for the classes in this folder.
   const std::shared_ptr<const PluginApi>& api() const { return api_; }
 
  private:

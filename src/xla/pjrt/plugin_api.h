@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls into the C interface of a plugin. Only the sources of this folder
+// Calls into the C interface of a plugin. Only the sources in this folder
 // include this header.
 #pragma once
 
@@ -24,17 +24,18 @@ class PluginApi {
   const std::string& path() const { return path_; }
   const PJRT_Api& table() const { return *table_; }
 
-  /// Whether the plugin's table reaches as far as the function at `offset`: an
-  /// older plugin has a shorter table.
+  /// Returns whether the plugin's table contains the function at `offset`. The
+  /// table of an older plugin is shorter.
   bool reaches(std::size_t offset) const {
     return offset + sizeof(void*) <= table_->struct_size;
   }
 
-  /// Throws the exception for `error`, with the plugin's text, and destroys
-  /// `error`; does nothing if there is none.
+  /// If `error` is not null, destroys it and throws an exception with the
+  /// plugin's error text. `action` is what the call does, for the error
+  /// message: "compile a program".
   void check(PJRT_Error* error, const char* action) const;
 
-  /// Destroys `error`, for destructors.
+  /// Destroys `error` without throwing; for destructors.
   void drop(PJRT_Error* error) const noexcept;
 
   [[noreturn]] void throw_missing(const char* function) const;
@@ -44,8 +45,8 @@ class PluginApi {
   std::string path_;
 };
 
-/// Arguments of a call, zeroed, with the size that the header was compiled
-/// with, by which a newer plugin knows which fields exist.
+/// Returns zeroed arguments for a call. Sets the size of the struct, from which
+/// a newer plugin knows which fields exist.
 template <typename Args>
 Args make_args(std::size_t struct_size) {
   Args args{};
@@ -61,8 +62,9 @@ Args make_args(std::size_t struct_size) {
   auto name = ::accelerate::xla::make_args<PJRT_##call##_Args>( \
       PJRT_##call##_Args_STRUCT_SIZE)
 
-/// Calls a function of the plugin; throws if the plugin does not have it or it
-/// fails. `action` says what was tried: "compile a program".
+/// Calls a function of the plugin. Throws if the plugin does not have this
+/// function or if the function fails. `action` is what the call does, for the
+/// error message: "compile a program".
 #define ACCELERATE_PJRT_CALL(api, call, args, action)        \
   do {                                                       \
     if (!(api).reaches(offsetof(PJRT_Api, PJRT_##call)) ||   \
@@ -72,7 +74,8 @@ Args make_args(std::size_t struct_size) {
     (api).check((api).table().PJRT_##call(&(args)), action); \
   } while (false)
 
-/// The same for destructors: ignores errors, never throws.
+/// Like `ACCELERATE_PJRT_CALL`, for destructors: ignores errors and never
+/// throws.
 #define ACCELERATE_PJRT_DESTROY(api, call, args)          \
   do {                                                    \
     if ((api).reaches(offsetof(PJRT_Api, PJRT_##call)) && \

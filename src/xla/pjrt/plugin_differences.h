@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that differs between PJRT plugins: what must be set before one is
-// loaded, and the options of its client.
+// Everything that differs between PJRT plugins: the environment that must be
+// set before a plugin is loaded, and the options of its client.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace accelerate::xla {
 
 enum class PluginKind : std::uint8_t { cpu, cuda, tpu, other };
 
-/// Guesses from the file's name: a plugin names its platform only after it has
-/// been loaded.
+/// Guesses the kind of a plugin from its file name, because a plugin reports
+/// its platform only after it has been loaded.
 PluginKind plugin_kind(const std::string& path);
 
-/// An option of a client, an integer by name.
+/// An integer option of a client.
 struct ClientOption {
   std::string name;
   std::int64_t value = 0;
@@ -27,11 +27,13 @@ struct ClientOption {
 std::vector<ClientOption> client_options(
     PluginKind kind, std::int64_t device_count);
 
-/// Adds the flags that this kind of plugin needs to XLA_FLAGS, which plugins
-/// read while they are loaded. A flag that the user has set keeps its value.
+/// Adds to XLA_FLAGS the flags that this kind of plugin needs. Plugins read
+/// XLA_FLAGS while they are loaded. A flag that the user has set keeps its
+/// value.
 void prepare_environment(PluginKind kind);
 
-/// XLA_FLAGS as the plugin sees it, part of the key of cached programs.
+/// Returns XLA_FLAGS as the plugin sees it. It is part of the key of cached
+/// programs.
 std::string xla_flags();
 
 }  // namespace accelerate::xla

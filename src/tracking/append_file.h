@@ -12,9 +12,9 @@
 
 namespace accelerate {
 
-/// Appends entries to a file. What `flush` has written survives the death of
-/// the process. If writing fails, for example on a full disk, the entries that
-/// were written completely stay, and the rest is removed.
+/// Appends entries to a file. Entries that `flush` has written survive the
+/// death of the process. If a write fails, for example on a full disk, only the
+/// entries that were written completely stay in the file.
 class AppendFile {
  public:
   AppendFile() = default;
@@ -23,18 +23,19 @@ class AppendFile {
   explicit AppendFile(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
-  /// The size without the buffer.
+  /// Returns the size of the file, without the entries in the buffer.
   std::uint64_t size() const { return size_; }
 
   /// Adds a complete entry to the buffer. Writes the buffer if it is large.
   void append(std::string_view entry);
   /// Writes the buffer. Throws `IoError` if some of its entries are lost.
   void flush();
-  /// Removes everything from offset `size` on, and the buffer.
+  /// Shortens the file to `size` bytes and discards the buffer.
   void truncate(std::uint64_t size);
 
  private:
-  /// Undoes a write of `written` bytes that failed, except complete entries.
+  /// Cleans up after a failed write that added `written` bytes: removes the
+  /// incomplete entry at the end of the file.
   void keep_complete_entries(std::size_t written);
 
   std::filesystem::path path_;
@@ -44,8 +45,8 @@ class AppendFile {
   std::vector<std::size_t> entry_ends_;  // In the buffer.
 };
 
-/// Closes the file after removing everything from offset `size` on; removes
-/// the file if nothing is left.
+/// Shortens the file to `size` bytes and closes it. Removes the file if nothing
+/// is left.
 void remove_from(AppendFile& file, std::uint64_t size);
 
 }  // namespace accelerate

@@ -10,8 +10,9 @@ namespace accelerate {
 /// Returns the CRC-32C (Castagnoli) checksum.
 std::uint32_t crc32c(std::string_view bytes);
 
-/// Returns the checksum as event files store it: rotated, plus a constant, so
-/// that the checksum of data that contains checksums stays meaningful.
+/// Returns the CRC-32C checksum as event files store it: rotated, plus a
+/// constant. A plain checksum would be weak for data that itself contains
+/// checksums.
 std::uint32_t masked_crc32c(std::string_view bytes);
 
 /// Returns the CRC-32 checksum of PNG files.

@@ -15,8 +15,8 @@ namespace accelerate {
 
 /// Writes `metrics.csv`: a row per call to `log`, a column per key. The first
 /// columns are `_step` and `_time` (seconds since 1970). The configuration is
-/// in `config.json`. A new key adds a column: the file is then rewritten with a
-/// longer header. A row may be shorter than the header; the rest of the row is
+/// in `config.json`. If a key is new, the file is rewritten with another column
+/// in the header. A row may be shorter than the header; its missing cells are
 /// empty.
 class CsvTracker : public FileTracker {
  public:
@@ -48,8 +48,8 @@ class CsvTracker : public FileTracker {
   std::map<std::string, std::size_t> column_of_;
 };
 
-/// Reads the next row of a CSV text and removes it from `rest`. Returns false,
-/// and changes nothing, if `rest` has no complete row.
+/// Reads the next row of CSV text and removes it from `rest`. If `rest` has no
+/// complete row, returns false and changes nothing.
 bool read_csv_row(std::string_view& rest, std::vector<std::string>& cells);
 
 }  // namespace accelerate

@@ -9,11 +9,12 @@
 
 namespace accelerate {
 
-/// Returns a message with its length and both checksums.
+/// Returns `message` as event files store it: with its length, a checksum of
+/// the length, and a checksum of the message.
 std::string framed_event(std::string_view message);
 
-/// Returns the next message and removes it from `rest`. Returns nothing at the
-/// end, and if the rest is incomplete or damaged.
+/// Returns the next message and removes it from `rest`. Returns nothing if
+/// `rest` is empty, incomplete or damaged.
 std::optional<std::string_view> read_framed_event(std::string_view& rest);
 
 /// Returns the time of an encoded `Event`, in microseconds since 1970.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trackers that write files have in common.
+// The base class of trackers that write files.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,10 @@ namespace accelerate {
 /// `<logging_dir>/<project>/<run>`. Option `name` is the name of the run.
 ///
 /// NOTE [Resumed runs]
-/// Each entry in a file has the time of its call to `log`, in ascending order.
-/// A checkpoint has the time of the last call before it. `resume` removes the
-/// entries that are newer: the resumed run logs them again.
+/// Each entry in a file has the time of its call to `log`; the times are in
+/// ascending order. A checkpoint stores the time of the last call before it was
+/// saved. `resume` removes newer entries, because the resumed run logs them
+/// again.
 class FileTracker : public GeneralTracker {
  public:
   bool requires_logging_directory() const override { return true; }
@@ -35,9 +36,9 @@ class FileTracker : public GeneralTracker {
   virtual void open(
       const std::filesystem::path& folder, std::int64_t keep_until_us) = 0;
   virtual void write_config(const Json& config) = 0;
-  /// Undoes `open` and `write_config`; called before anything is logged.
+  /// Undoes `open` and `write_config`. Called only before anything is logged.
   virtual void discard() = 0;
-  /// Options besides `name`.
+  /// Returns the names of the options that this tracker accepts besides `name`.
   virtual std::vector<std::string> more_kwargs() const { return {}; }
 
   const TrackerSetup& setup() const { return setup_; }
@@ -53,7 +54,8 @@ class FileTracker : public GeneralTracker {
   std::optional<Json> config_;
 };
 
-/// Writes the images into files, and returns their paths relative to `folder`.
+/// Writes the images as PNG files in `folder`. Returns the paths of the files,
+/// relative to `folder`.
 std::vector<std::string> write_image_files(
     const std::filesystem::path& folder,
     std::int64_t step,

@@ -11,10 +11,10 @@
 
 namespace accelerate {
 
-/// Writes `metrics.jsonl`. A line of values has their keys, `_step` and `_time`
-/// (seconds since 1970). Other lines have a member `_type`: `run`, `config`,
-/// `images` or `table`. Numbers that are not finite are written as `"NaN"`,
-/// `"Infinity"` and `"-Infinity"`.
+/// Writes `metrics.jsonl`. A line with values has a member for each key, and
+/// the members `_step` and `_time` (seconds since 1970). All other lines have a
+/// member `_type`: `run`, `config`, `images` or `table`. Numbers that are not
+/// finite are written as `"NaN"`, `"Infinity"` and `"-Infinity"`.
 class JsonLinesTracker : public FileTracker {
  public:
   static constexpr char kName[] = "jsonl";

@@ -14,7 +14,8 @@ struct PixelLayout {
   std::int64_t channels = 0;  ///< 1 (grey), 3 (RGB) or 4 (RGBA)
 };
 
-/// Returns a PNG file. `pixels` has one byte per channel, row by row.
+/// Returns the bytes of a PNG file. `pixels` has one byte per channel, row by
+/// row.
 std::string encode_png(const PixelLayout& layout, std::string_view pixels);
 
 }  // namespace accelerate

@@ -10,7 +10,7 @@
 
 namespace accelerate {
 
-/// An encoded message. Fields are added in any order.
+/// An encoded message. Fields may be added in any order.
 class ProtoMessage {
  public:
   ProtoMessage& integer(int field, std::int64_t value);
@@ -34,15 +34,16 @@ class ProtoMessage {
 /// One field of an encoded message.
 struct ProtoField {
   int number = 0;
-  std::uint64_t integer = 0;  ///< Also the bits of fixed-size values.
-  std::string_view text;      ///< Of texts, messages and packed values.
+  /// An integer, or the bits of a fixed-size value.
+  std::uint64_t integer = 0;
+  std::string_view text;  ///< The bytes of a text, message or packed list.
 
   double real() const;
   float single() const;
 };
 
-/// Reads the next field and removes it from `rest`. Returns nothing at the end
-/// and for malformed input, which leaves `rest` non-empty.
+/// Reads the next field and removes it from `rest`. Returns nothing if `rest`
+/// is empty or malformed. Malformed input is not removed from `rest`.
 std::optional<ProtoField> read_proto_field(std::string_view& rest);
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trackers that exist, by name.
+// Finds and creates trackers by name.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,17 @@
 
 namespace accelerate {
 
-/// Returns the names of the trackers that `log_with` accepts: those of this
-/// library, then those that the program registered.
+/// Returns the names of trackers that `log_with` accepts: first the trackers of
+/// this library, then the trackers that the program registered.
 std::vector<std::string> tracker_names();
 
 /// Returns the names that `all` stands for: the trackers of this library that
 /// need nothing but a folder.
 std::vector<std::string> file_tracker_names();
 
-/// Makes a tracker. Throws `ArgumentError` for an unknown name, and
-/// `UnsupportedError` for a tracker of the Python library that this library
-/// lacks; both list the names that exist.
+/// Creates a tracker. Throws `ArgumentError` for an unknown name, and
+/// `UnsupportedError` for a tracker that only the Python library has. Both
+/// errors list the available names.
 std::shared_ptr<GeneralTracker> make_tracker(const std::string& name);
 
 }  // namespace accelerate

@@ -12,23 +12,24 @@
 
 namespace accelerate {
 
-/// Returns `name` as the name of a single file or folder: `/`, control
-/// characters, a leading `.` and the characters that some systems forbid are
-/// written as `%2F`, for example; names that are too long are shortened and get
-/// a checksum. Different names stay different.
+/// Turns `name` into a valid name for a single file or folder. Escapes control
+/// characters, a leading `.`, and characters that some systems forbid in names;
+/// for example, `/` becomes `%2F`. Shortens a long name and appends a checksum.
+/// Different names stay different.
 std::string file_name_of(std::string_view name);
 
-/// Returns `text`, with every byte that is not UTF-8 replaced by U+FFFD.
+/// Returns `text` with each byte that is not valid UTF-8 replaced by U+FFFD.
 std::string valid_utf8(std::string text);
 
 /// Returns the folder of a run: `<logging_dir>/<project>/<run>`.
 std::filesystem::path run_folder(
     const TrackerSetup& setup, const std::string& run);
 
-/// Returns a new name for a run: the time, and random characters.
+/// Returns a new name for a run, which consists of the current time and random
+/// characters.
 std::string new_run_name();
 
-/// Returns microseconds since 1970.
+/// Returns the current time in microseconds since 1970.
 std::int64_t now_us();
 
 /// Throws `ArgumentError` if `setup.kwargs` has a member that is not in

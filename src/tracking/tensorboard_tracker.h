@@ -42,7 +42,8 @@ class TensorBoardTracker : public FileTracker {
   void write_event(
       std::int64_t time_us, std::int64_t step, const ProtoMessage& summary);
   void write_hparams(int field, const ProtoMessage& data, const char* tag);
-  /// Adds what TensorBoard needs to know about a tag, once per tag.
+  /// Adds the metadata of `tag` to `value` if this is the first value with this
+  /// tag. `plugin` is the TensorBoard plugin that displays the tag.
   void describe(
       ProtoMessage& value, const std::string& tag, const char* plugin);
 

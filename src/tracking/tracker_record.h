@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What waits in the queues of trackers.
+// The records that wait in the queues of trackers.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +22,16 @@ class TrackerRecord {
 
   /// Waits until the values can be read, and passes them to a tracker.
   virtual void deliver(GeneralTracker& tracker) = 0;
-  /// About how much memory the record needs.
+  /// Returns about how many bytes of memory the record takes.
   virtual std::size_t bytes() const = 0;
-  /// Whether the record may be dropped when the tracker is too slow.
+  /// Returns whether the record may be dropped when the tracker is too slow.
   virtual bool may_be_dropped() const { return true; }
 };
 
-/// Values that are passed to the function `Call` of a tracker. `complete` is
-/// called once before that, off the thread that trains: it waits for pending
-/// numbers and does everything that takes time.
+/// Values that are passed to the function `Call` of a tracker. Before the first
+/// tracker gets the values, `complete` is called once, on that tracker's
+/// thread. It waits for pending numbers and does other slow work, so that the
+/// training thread does not have to.
 template <typename Values, auto Call>
 class ValuesRecord : public TrackerRecord {
  public:

@@ -15,8 +15,8 @@
 
 namespace accelerate {
 
-/// Starts trackers, passes every call to each of them, and finishes them.
-/// Gives each call its step and its time.
+/// Starts trackers, passes every call to each of them, and finishes them. Sets
+/// the step and the time of each call.
 ///
 /// Thread safety: use this object only from the thread that trains.
 class TrackerSet {
@@ -38,7 +38,8 @@ class TrackerSet {
 
   /// Passes values to all trackers. Without a step, uses the step after the
   /// last one. `bytes` is about the size of the values; `complete` fills in
-  /// values that are not known yet, off this thread. Never waits.
+  /// values that are not known yet; it is called on another thread. Never
+  /// waits.
   void log(
       TrackedValues values,
       std::optional<std::int64_t> step,
@@ -52,15 +53,15 @@ class TrackerSet {
   void log_table(
       TrackedTable table, std::optional<std::int64_t> step, std::size_t bytes);
 
-  /// Returns the position of the run, for the checkpoint; see NOTE [Resumed
-  /// runs].
+  /// Returns the state for a checkpoint: the next step, the time of the last
+  /// call, and the state of each tracker. See NOTE [Resumed runs].
   Json state_dict() const;
-  /// Continues the run of a checkpoint, also for trackers that are added later.
-  /// Does nothing if this process has already logged values: then the program
-  /// went back to an earlier state within a run.
+  /// Continues the run of a checkpoint, also in trackers that are added later.
+  /// Does nothing if this process has already logged values, because the
+  /// program has then only gone back to an earlier state of its own run.
   void load_state_dict(const Json& state);
 
-  /// Waits until all trackers have everything, and closes them.
+  /// Waits until the trackers have handled all records, and closes them.
   void finish();
 
  private:

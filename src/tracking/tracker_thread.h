@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls one tracker on a thread of its own.
+// Calls one tracker on its own thread.
 #pragma once
 
 #include <chrono>
@@ -14,24 +14,25 @@ namespace accelerate {
 struct TrackerLimits {
   std::size_t max_records = 4096;
   std::size_t max_bytes = std::size_t{64} << 20;
-  /// How long new records may wait before the thread looks at the queue.
+  /// How long new records may wait before the thread checks the queue.
   std::chrono::milliseconds period{50};
   /// How long `finish` waits for the tracker.
   std::chrono::milliseconds finish_timeout{10'000};
 };
 
 /// NOTE [Tracker threads]
-/// `add` must cost as little as possible. To wake a sleeping thread costs more
-/// than everything else together, so the thread of a busy tracker looks at its
-/// queue once per period by itself, and `add` wakes it only after a period in
-/// which the queue stayed empty. After each batch of records, the tracker's
-/// `flush` makes them readable, so a process that is killed loses at most the
-/// values of one period.
+/// `add` must cost as little as possible. Waking a sleeping thread would cost
+/// more than the rest of `add`, so the thread of a busy tracker checks its
+/// queue once per period without being woken. `add` wakes the thread only after
+/// a period in which the queue stayed empty. After each batch of records, the
+/// tracker's `flush` makes them readable, so a process that is killed loses at
+/// most the values of one period.
 ///
-/// The queue is limited. When it is full, new records are dropped; one warning
-/// says when this began, and `finish` says how many there were. A tracker that
-/// throws also loses records; each reason is printed once. The tracker is
-/// called again for the next record: a disk may have space again.
+/// The size of the queue is limited. When it is full, new records are dropped.
+/// One warning is printed when this begins, and `finish` prints how many
+/// records were dropped. A record for which the tracker throws is also lost;
+/// each distinct error is printed once. The tracker is still called for the
+/// next record, because the cause, such as a full disk, may be gone by then.
 class TrackerThread {
  public:
   TrackerThread(
@@ -47,17 +48,17 @@ class TrackerThread {
 
   /// Adds a record, or drops it if the queue is full. Never waits.
   void add(std::shared_ptr<TrackerRecord> record);
-  /// Waits until the tracker has everything, and finishes it. After the
-  /// timeout, leaves the tracker to its thread and prints a warning. Later
-  /// calls do nothing.
+  /// Waits until the tracker has handled all records, and finishes it. After
+  /// the timeout, prints a warning and stops waiting; the thread continues to
+  /// run. Later calls do nothing.
   void finish();
 
  private:
   struct Shared;
   static void work(Shared& shared);
 
-  // The thread also owns it: a tracker that never returns must not keep the
-  // program from ending.
+  // The thread is also an owner, so that the program can end even if the
+  // tracker never returns.
   std::shared_ptr<Shared> shared_;
 };
 

@@ -495,17 +495,19 @@ class ACCELERATE_API Accelerator {
 
   /// Starts the trackers of `AcceleratorOptions::log_with` and gives them the
   /// configuration of the run. `init_kwargs` has options for each tracker, by
-  /// its name. Called again, finishes the trackers and starts a new run.
+  /// the tracker's name. A second call finishes the trackers and starts a new
+  /// run.
   ///
-  /// Call it on every process; only the main process starts trackers, except
-  /// those whose `main_process_only` is false. Not collective. Throws
-  /// `IoError` if a tracker cannot write its files.
+  /// Call it on every process. Only the main process starts trackers, except
+  /// for trackers whose `main_process_only` is false: every process starts
+  /// these. Not collective. Throws `IoError` if a tracker cannot write its
+  /// files.
   void init_trackers(
       const std::string& project_name,
       const Json& config = {},
       const Json& init_kwargs = {});
-  /// Passes values to all trackers. Returns at once: tensors on a device are
-  /// read when they are ready, and trackers work on threads of their own. Does
+  /// Passes values to all trackers. Returns immediately: tensors on a device
+  /// are read when they are ready, and trackers work on their own threads. Does
   /// nothing on a process without trackers.
   ///
   /// Throws `ArgumentError` for a tensor with more than one element, and
@@ -521,12 +523,12 @@ class ACCELERATE_API Accelerator {
       const std::vector<std::string>& columns,
       const std::vector<std::vector<Json>>& rows,
       const LogValuesOptions& options = {});
-  /// Returns a tracker by its name. On a process that does not have the
-  /// tracker, returns one that does nothing. Throws `ArgumentError` for a name
-  /// that is not in `log_with`.
+  /// Returns the tracker with this name. On a process that does not have the
+  /// tracker, returns a tracker that does nothing. Throws `ArgumentError` for a
+  /// name that is not in `log_with`.
   std::shared_ptr<GeneralTracker> get_tracker(const std::string& name) const;
-  /// Waits until the trackers have everything, and closes them. `end_training`
-  /// and the destructor do this, too.
+  /// Waits until the trackers have handled all values, and closes them.
+  /// `end_training` and the destructor do the same.
   void finish_trackers();
 
   // Processes; PartialState documents these functions -------------------------

@@ -100,8 +100,8 @@ struct AcceleratorOptions {
   std::optional<std::filesystem::path> project_dir = std::nullopt;
   std::optional<ProjectConfiguration> project_config = std::nullopt;
   /// The trackers that `init_trackers` starts, such as `"tensorboard"`; see
-  /// tracker.h. Trackers that write files need `project_config.logging_dir` or
-  /// `project_dir`.
+  /// tracker.h. If a tracker writes files, `project_config.logging_dir` or
+  /// `project_dir` must be set.
   std::vector<LogWith> log_with = {};
   /// The default options for `profile()`.
   ProfileKwargs profile_kwargs = {};

@@ -26,8 +26,8 @@ namespace accelerate {
 struct LogEntry;
 using LogValues = std::vector<LogEntry>;
 
-/// A number, a text, a tensor with one element, a histogram, or more values
-/// under names.
+/// A number, a text, a tensor with one element, a histogram, or several named
+/// values.
 class ACCELERATE_API LogValue {
  public:
   using Variant = std::variant<
@@ -79,16 +79,17 @@ LogValue::LogValue(const std::map<std::string, Value>& values) : value_(false) {
 }
 
 struct LogValuesOptions {
-  /// The step of the values. Empty: the step after the last one.
+  /// The step of the values. Default: the step after the last step that was
+  /// logged.
   std::optional<std::int64_t> step = std::nullopt;
-  /// Arguments for trackers that you wrote, by the name of the tracker.
+  /// Arguments for your own trackers, by the tracker's name.
   Json log_kwargs = {};
 };
 
 struct LogImagesOptions {
   std::optional<std::int64_t> step = std::nullopt;
-  /// The order of the dimensions: `NCHW` or `NHWC`. Without `N`, there is one
-  /// image.
+  /// The order of the dimensions: `NCHW` or `NHWC`. A tensor with three
+  /// dimensions is a single image, without `N`.
   std::string dataformats = "NCHW";
 };
 

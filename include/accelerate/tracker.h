@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface of trackers, which keep the values that a run logs: in files
-// (TensorBoard, JSON lines, CSV), on a server, or wherever your own class puts
-// them.
+// The interface of trackers, which store the values that a run logs: in files
+// (TensorBoard, JSON lines, CSV), on a server, or wherever your own class
+// stores them.
 //
 //     class PrintTracker : public accelerate::GeneralTracker {
 //       std::string name() const override { return "print"; }
@@ -58,7 +58,8 @@ struct TrackedValues {
   /// have the same time.
   std::int64_t time_us = 0;
   std::vector<TrackedEntry> entries;
-  /// What `LogValuesOptions::log_kwargs` has for each tracker, by name.
+  /// The value of `LogValuesOptions::log_kwargs`: arguments for each tracker, by
+  /// the tracker's name.
   Json kwargs;
 };
 
@@ -91,7 +92,7 @@ struct TrackedTable {
   std::vector<std::vector<Json>> rows;
 };
 
-/// What a tracker is made for.
+/// The run that a tracker starts.
 struct TrackerSetup {
   /// The name of the project, as the user wrote it; not safe as a file name.
   std::string project;
@@ -103,15 +104,16 @@ struct TrackerSetup {
   Json kwargs;
 };
 
-/// Keeps the values of a run. Derive from this class to use a tracker of your
-/// own, and pass an object of it to `AcceleratorOptions::log_with`, or its name
-/// after `register_tracker_class`.
+/// Stores the values of a run. To use your own tracker, derive from this class,
+/// and pass an object to `AcceleratorOptions::log_with`. Or call
+/// `register_tracker_class`, and pass the name of the class.
 ///
 /// `start` and `state_dict` are called on the thread that trains. All other
 /// functions are called on one thread that belongs to this tracker, in the
-/// order of the calls to the Accelerator. They may therefore take any time: if
-/// they are slower than the run logs, values are dropped, and one warning says
-/// so. An exception from them is printed once and never reaches the run.
+/// order of the calls to the Accelerator. They may therefore take any amount of
+/// time. If the run logs values faster than the tracker handles them, values
+/// are dropped, and one warning is printed. An exception from them is printed
+/// once and never reaches the training loop.
 class ACCELERATE_API GeneralTracker {
  public:
   GeneralTracker() = default;
@@ -120,30 +122,33 @@ class ACCELERATE_API GeneralTracker {
   virtual ~GeneralTracker();
 
   virtual std::string name() const = 0;
-  /// Whether the tracker writes files, so that a run needs a `logging_dir`.
+  /// Returns whether the tracker writes files, so that a run needs a
+  /// `logging_dir`.
   virtual bool requires_logging_directory() const;
-  /// Whether only the main process has this tracker.
+  /// Returns whether only the main process has this tracker.
   virtual bool main_process_only() const;
 
-  /// Called by `init_trackers`. An exception from here reaches its caller.
+  /// Called by `init_trackers`, which rethrows exceptions from this function.
   virtual void start(const TrackerSetup& setup);
   /// Called once, with the configuration passed to `init_trackers`.
   virtual void store_init_configuration(const Json& config);
   virtual void log(const TrackedValues& values) = 0;
-  /// Images and tables. By default, throws `UnsupportedError`.
+  /// Log images and tables. By default, both functions throw
+  /// `UnsupportedError`.
   virtual void log_images(const TrackedImages& images);
   virtual void log_table(const TrackedTable& table);
-  /// Called when no further call is waiting: everything must now be readable
-  /// even if the process is killed.
+  /// Called when no other call is waiting. Afterwards, everything that was
+  /// logged must be readable, even if the process is killed.
   virtual void flush();
   /// Called once, at the end of the training.
   virtual void finish();
 
-  /// Returns what identifies this run, for the checkpoint.
+  /// Returns a value that identifies this run, for checkpoints.
   virtual Json state_dict() const;
   /// Continues the run that `state` identifies, instead of the run that `start`
-  /// began. What this run logged after `time_us` is obsolete. Called at most
-  /// once, before anything is logged.
+  /// began. Values that the continued run logged after `time_us` are obsolete,
+  /// because the program will log them again. Called at most once, before
+  /// anything is logged.
   virtual void resume(const Json& state, std::int64_t time_us);
 };
 
@@ -158,7 +163,7 @@ class LogWith {
   LogWith(std::shared_ptr<Tracker> tracker)  // NOLINT
       : tracker_(std::move(tracker)) {}
 
-  /// Empty if this is a tracker of your own.
+  /// Returns the name; empty if this is a tracker of your own.
   const std::string& name() const { return name_; }
   const std::shared_ptr<GeneralTracker>& tracker() const { return tracker_; }
 
@@ -167,8 +172,8 @@ class LogWith {
   std::shared_ptr<GeneralTracker> tracker_;
 };
 
-/// Makes `make` available to `log_with` under `name`. Throws `ArgumentError` if
-/// another tracker has this name.
+/// Makes `log_with` accept `name`; `make` creates the tracker. Throws
+/// `ArgumentError` if another tracker has this name.
 ACCELERATE_API void register_tracker_class(
     const std::string& name,
     std::function<std::shared_ptr<GeneralTracker>()> make);

@@ -15,15 +15,15 @@ namespace accelerate {
 /// Returns the only element of a tensor on the CPU.
 TrackedValue number_in(const at::Tensor& tensor);
 
-/// Begins to copy the tensors, which have one element each and are on devices,
-/// to host memory: one copy and one event per device. Does not wait. The
+/// Starts to copy the tensors, which have one element each and are on devices,
+/// to host memory, with one copy and one event per device. Does not wait. The
 /// returned function waits for the copies and returns the numbers.
 std::function<std::vector<TrackedValue>()> begin_reading(
     const std::vector<at::Tensor>& tensors);
 
-/// Begins to copy a tensor to host memory. Does not wait. A tensor on the CPU
+/// Starts to copy a tensor to host memory. Does not wait. A tensor on the CPU
 /// is cloned, because the program may change it. The returned function waits
-/// for the copy.
+/// for the copy and returns it.
 std::function<at::Tensor()> begin_copying(const at::Tensor& tensor);
 
 }  // namespace accelerate

@@ -36,18 +36,20 @@ class RunTrackers {
   std::shared_ptr<GeneralTracker> get(const std::string& name) const;
   void finish();
 
-  /// The position of the run; null without trackers.
+  /// Returns the state for a checkpoint (see `TrackerSet::state_dict`); null
+  /// without trackers.
   Json state_dict() const;
   void load_state_dict(const Json& state);
 
  private:
-  /// Whether this process has trackers. Throws `StateError` if they are not
-  /// started.
+  /// Returns whether this process has trackers. Throws `StateError` if the
+  /// options name trackers but they are not running. `caller` is the name of
+  /// the calling function, for the error.
   bool check_started(const char* caller) const;
 
   const PartialState& state_;
   std::filesystem::path logging_dir_;
-  /// The trackers of the run, whether or not this process starts them.
+  /// The trackers of the run, including those that this process does not start.
   std::vector<LogWith> log_with_;
   std::vector<std::string> names_;
   std::optional<TrackerSet> trackers_;

@@ -47,8 +47,8 @@ class alignas(64) ReadProgress {  // Has its own cache line.
     sample_.store(sample, std::memory_order_relaxed);
   }
   void collate() noexcept { read(kCollating); }
-  /// Returns a text such as "sample 17 of the dataset" or "a batch that is
-  /// being collated".
+  /// Returns text such as "sample 17 of the dataset" or "a batch that is being
+  /// collated".
   ACCELERATE_API std::string describe() const;
 
  private:

@@ -40,8 +40,8 @@ struct TRANSFORMERS_API PretrainedConfig {
   std::optional<std::string> problem_type = std::nullopt;
   /// Data type of the saved weights: "float32", "bfloat16", …
   std::optional<std::string> dtype = std::nullopt;
-  /// Whether the model returns the hidden states and the attention weights, if
-  /// a call does not say so itself.
+  /// Whether the model returns the hidden states and the attention weights.
+  /// `CallOptions` may override this for one call.
   bool output_hidden_states = false;
   bool output_attentions = false;
   /// The Python classes that can load the model.

@@ -79,8 +79,8 @@ struct CallOptions {
   std::optional<bool> output_attentions = std::nullopt;
   /// A causal model that trains with labels in bf16 on a GPU computes its loss
   /// without logits. It computes `logits` only when an operator first reads
-  /// them, which must happen before the weights change. True: computes them in
-  /// the forward pass.
+  /// them, which must happen before the weights change. If this option is true,
+  /// the model computes them in the forward pass instead.
   bool output_logits = false;
 };
 

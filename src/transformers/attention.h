@@ -15,7 +15,7 @@ namespace transformers {
 /// of a forward pass.
 struct AttentionMask {
   /// True where a token is visible. The shape can be broadcast to [B, H, T, T].
-  /// Undefined: all tokens are visible, unless `is_causal` is set.
+  /// If undefined, all tokens are visible, unless `is_causal` is set.
   at::Tensor allowed;
   /// Whether each token can attend only to itself and earlier tokens. Always
   /// false if `allowed` is defined, because `allowed` then already hides later

@@ -21,7 +21,7 @@ class SummedEmbeddings : public Layer {
     std::int64_t width = 0;
     std::int64_t words = 0;
     std::int64_t positions = 0;
-    std::int64_t types = 0;  ///< 0: there are no types.
+    std::int64_t types = 0;  ///< If 0, there are no types.
     std::optional<std::int64_t> padding_id;
     /// Whether the positions of real tokens start at the padding id plus one,
     /// and padding has the padding id as its position.
@@ -41,7 +41,7 @@ class SummedEmbeddings : public Layer {
   std::shared_ptr<Embedding> words;
 
  private:
-  // Undefined: 0, 1, 2, …
+  // Returns the position ids; undefined if the positions are 0, 1, 2, …
   at::Tensor position_ids_BT(const ModelInputs& inputs) const;
   at::Tensor fused(
       const ModelInputs& inputs, const at::Tensor& position_ids) const;

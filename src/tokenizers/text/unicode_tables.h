@@ -13,8 +13,8 @@ struct CodeRange {
 };
 using CodeRanges = std::span<const CodeRange>;
 
-/// Every `step`th character from `first` to `last` has a lower case, whose code
-/// point is larger by `delta`.
+/// Every `step`th character from `first` to `last` has a lower-case form, whose
+/// code point is larger by `delta`.
 struct CaseRange {
   std::uint32_t first;
   std::uint32_t last;

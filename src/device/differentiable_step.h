@@ -13,7 +13,7 @@
 
 namespace accelerate {
 
-/// NOTE [Differentiable step] A capture consists of two graphs, forward and
+/// NOTE [Differentiable step]: a capture consists of two graphs, forward and
 /// backward. A replay launches the forward graph and copies the outputs into
 /// tensors that the caller owns. The autograd graph of these tensors is one
 /// node; its backward replays the backward graph. The captured gradients become

@@ -80,14 +80,14 @@ struct UnpaddedBatch {
 struct SummedEmbedding {
   at::Tensor words;
   at::Tensor positions;
-  at::Tensor types;   ///< Undefined: there are no types.
+  at::Tensor types;   ///< If undefined, there are no types.
   at::Tensor weight;  ///< The norm's weight.
   at::Tensor shift;   ///< The norm's bias.
   at::Tensor ids;     ///< [B, T] in int64.
-  /// [B, T] in int64. Undefined: the position of a token is its index in its
-  /// sequence; `positions` then has at least T rows.
+  /// [B, T] in int64. If undefined, the position of a token is its index in its
+  /// sequence, and `positions` must have at least T rows.
   at::Tensor position_ids;
-  at::Tensor type_ids;  ///< [B, T] in int64; undefined: all 0.
+  at::Tensor type_ids;  ///< [B, T] in int64; if undefined, all 0.
   /// The row of `words` with this index gets no gradient. If negative, every
   /// row gets a gradient.
   std::int64_t padding_id = -1;

@@ -46,7 +46,7 @@ class CaptureDevice {
   /// Creates a graph that shares its memory with all graphs of the recorder.
   std::unique_ptr<DeviceGraph> make_graph();
   /// Returns the graph whose memory pool later graphs share; null before the
-  /// first.
+  /// first graph.
   const DeviceGraph* pool() const { return pool_; }
 
  private:
@@ -65,8 +65,8 @@ class CapturedStep {
   virtual ~CapturedStep() = default;
 
   /// Replays the graphs. The recorder updates the static inputs before it calls
-  /// this function.
-  /// The caller owns the results: a later replay does not change them.
+  /// this function. The caller owns the results; a later replay does not change
+  /// them.
   virtual std::vector<at::Tensor> replay() = 0;
 };
 

@@ -19,7 +19,7 @@ struct SummedEmbedding {
   std::int64_t width = 0;             ///< D, a multiple of 8, at most 8192.
   const std::int64_t* ids = nullptr;  ///< [N]
   const std::int64_t* position_ids = nullptr;  ///< [N] or null
-  const std::int64_t* types = nullptr;         ///< [N]; null: all 0.
+  const std::int64_t* types = nullptr;         ///< [N]; if null, all 0.
   const float* words = nullptr;                ///< [word_rows, D]
   /// [position_rows, D]; at least `tokens` rows without position ids.
   const float* positions = nullptr;

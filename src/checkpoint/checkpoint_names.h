@@ -44,7 +44,7 @@ std::string buffer_name(std::size_t model, const std::string& name);
 /// Whether any tensor has a name that begins with `name`.
 bool any_name_begins(const TensorMap& tensors, const char* name);
 
-/// Returns a text such as `Float[30, 160]`, for messages.
+/// Returns text such as `Float[30, 160]`, for messages.
 std::string type_and_shape(const at::Tensor& tensor);
 
 /// Merges parameters and buffers into one map, under the model's own names.

@@ -65,7 +65,7 @@ struct MainAddress {
   /// Returns 0, which means any free port, if the user did not choose the
   /// launcher's port.
   std::uint16_t program_port() const;
-  /// "n1:29500", or "n1, ports 20112, 27310, …".
+  /// Returns text such as "n1:29500" or "n1, ports 20112, 27310, …".
   std::string text() const;
 };
 

@@ -16,7 +16,7 @@ namespace accelerate {
 /// on the command line keeps the job on this node. If a configuration file
 /// contains `num_machines: 1`, its number of processes applies to each node.
 /// Throws `ConfigError` if the user set a number of machines that is neither 1
-/// nor the number of nodes, and if Slurm's variables are missing or contradict
+/// nor the number of nodes, or if Slurm's variables are missing or contradict
 /// each other.
 void apply_slurm(Settings& settings, const Environment& environment);
 

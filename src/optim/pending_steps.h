@@ -13,7 +13,7 @@
 
 namespace accelerate {
 
-/// NOTE [Pending steps] With fp16, whether an optimizer step was skipped is
+/// NOTE [Pending steps]: with fp16, whether an optimizer step was skipped is
 /// known only on the device. A skipped step must not advance the schedule. If
 /// the CPU read the skip flag after each step, the program would wait for the
 /// device each time. Instead, the CPU assumes that the step was not skipped.

@@ -54,8 +54,8 @@ class Reducer : public GradientPath {
   struct Options {
     BucketOptions buckets = {};
     /// The call that the gradient paths of one backward pass share. For each
-    /// backward pass, its owner must call `begin` once, after `begin` of all
-    /// paths. Default: the reducer has its own call.
+    /// backward pass, the owner of the call must call its `begin` once, after
+    /// the `begin` of all paths. Default: the reducer has its own call.
     std::shared_ptr<GroupCall> call = nullptr;
   };
 

@@ -36,7 +36,7 @@ class Mesh {
   /// the axes if there is none.
   const Axis& axis(const std::string& name) const;
 
-  /// This process's rank among the ranks that read different data.
+  /// Returns this process's rank among the ranks that read different data.
   int data_rank() const;
   /// Returns the number of ranks that read different data.
   int data_size() const;

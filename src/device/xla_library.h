@@ -12,9 +12,12 @@ namespace accelerate {
 
 struct XlaOptions {
   std::string plugin = {};        ///< Absolute path of a PJRT plugin.
-  std::int64_t device_count = 1;  ///< For a plugin that can choose (the CPU).
-  std::string cache = {};  ///< Folder for compiled programs; none if empty.
-  bool strict = false;     ///< An operator without a lowering is an error.
+  std::int64_t device_count = 1;  ///< The number of devices to use.
+  /// The folder in which compiled programs are stored. If empty, they are not
+  /// stored.
+  std::string cache = {};
+  /// Whether an operator without a lowering is an error.
+  bool strict = false;
 };
 
 /// What the device has done so far.
@@ -28,42 +31,43 @@ struct XlaCounts {
   double compile_seconds = 0;
 };
 
-/// `xla:0`: all devices of this process as one mesh. Operators on its tensors
-/// are recorded; `run` computes them. Thread-safe.
+/// The device `xla:0`: all XLA devices of this process as one mesh. Operators
+/// on its tensors are only recorded; `run` computes them. Thread-safe.
 class XlaDevice {
  public:
   virtual ~XlaDevice() = default;
 
-  /// The number of devices in the mesh.
+  /// Returns the number of devices in the mesh.
   virtual std::int64_t device_count() const = 0;
 
   /// Starts one program that computes every live tensor. Call it at the end of
   /// a training step: equal steps then use one compiled program.
   virtual void run() = 0;
 
-  /// Waits for all started programs; throws if one failed.
+  /// Waits for all started programs. Throws if one of them failed.
   virtual void wait() = 0;
 
-  /// Copies a CPU tensor to the mesh, each device getting an equal part of
-  /// dimension 0. If the devices do not divide its size, all get all of it.
+  /// Copies a CPU tensor to the mesh. Each device gets an equal part of
+  /// dimension 0. If the size of dimension 0 is not a multiple of the number of
+  /// devices, each device gets the whole tensor.
   virtual at::Tensor upload_divided(const at::Tensor& tensor) = 0;
 
   virtual XlaCounts counts() = 0;
-  /// How often each operator ran on the CPU for want of a lowering.
+  /// Returns how often each operator ran on the CPU because it has no lowering.
   virtual std::map<std::string, std::int64_t> fallbacks() = 0;
 };
 
-/// The table that libaccelerate_xla.so exports. `abi` comes first: the layout
-/// of the rest depends on it.
+/// The table that libaccelerate_xla.so exports. `abi` comes first, because the
+/// layout of the rest depends on it.
 struct XlaPlugin {
   std::uint32_t abi;  ///< Must be `kXlaAbi`.
   const char* torch_version;
-  /// Registers the device with LibTorch. Must happen before the first
-  /// `backward` of the process, because the autograd engine makes its threads
-  /// then.
+  /// Registers the device with LibTorch. Must be called before the first
+  /// `backward` of the process, because the autograd engine then creates its
+  /// threads.
   void (*register_device)();
-  /// Opens the plugin and its devices. A second call with the same options
-  /// returns the same object; with others it throws `StateError`.
+  /// Opens the plugin and its devices. A second call returns the same object,
+  /// or throws `StateError` if the options differ.
   XlaDevice& (*open)(const XlaOptions& options);
 };
 
@@ -71,7 +75,7 @@ inline constexpr std::uint32_t kXlaAbi = 1;
 inline constexpr const char* kXlaEntryName = "accelerate_xla_plugin";
 
 /// Loads the library next to libaccelerate.so. Throws `UnsupportedError` if
-/// this build has none or it is of another build.
+/// this build has no such library, or if the library comes from another build.
 const XlaPlugin& load_xla_library();
 
 /// Loads the library at `path`, for tests.

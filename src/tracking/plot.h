@@ -15,7 +15,7 @@ struct PlotPanel {
   struct Line {
     std::size_t run = 0;  ///< Index into the names of the runs.
     Curve curve;
-    Curve smoothed = {};  ///< Empty: not smoothed.
+    Curve smoothed = {};  ///< Empty if the curve is not smoothed.
   };
 
   std::string key;
@@ -28,9 +28,10 @@ struct Plot {
 };
 
 struct PlotOptions {
-  /// Only these keys; empty: all.
+  /// The keys to draw; if empty, all keys.
   std::vector<std::string> keys = {};
-  /// The weight of the average so far, 0 to less than 1; 0 does not smooth.
+  /// How much curves are smoothed: the weight of the average of earlier values,
+  /// in [0, 1). If 0, curves are not smoothed.
   double smoothing = 0;
 };
 
@@ -38,11 +39,12 @@ struct PlotOptions {
 /// that no run has.
 Plot make_plot(const std::vector<RunCurves>& runs, const PlotOptions& options);
 
-/// Returns an SVG image with two panels per row, and a legend. Original values
-/// are faint where there are smoothed ones.
+/// Returns an SVG image with two panels per row and a legend. If a curve is
+/// smoothed, its original values are drawn faintly.
 std::string svg_of(const Plot& plot);
 
-/// Returns panels of characters, `columns` wide; each run has its own mark.
+/// Returns the panels as text, with lines of `columns` characters. Each run has
+/// its own mark.
 std::string text_of(const Plot& plot, std::size_t columns);
 
 /// Returns about `count` round numbers that divide the range from `low` to

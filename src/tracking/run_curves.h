@@ -21,14 +21,14 @@ struct RunCurves {
   std::map<std::string, Curve> curves;
 };
 
-/// Reads the runs in `path`: the file of a tracker, or a folder with files of
-/// runs, in itself or in folders within it. In a folder, reads
-/// `metrics.jsonl`, or else `metrics.csv`, or else TensorBoard's event files.
-/// If a step was logged twice, the last value counts. A file whose end is
-/// incomplete is read up to there.
+/// Reads the runs in `path`, which is the file of a tracker or a folder. A
+/// folder is searched for runs, including its subfolders. In the folder of a
+/// run, reads `metrics.jsonl`, or else `metrics.csv`, or else TensorBoard's
+/// event files. If a step was logged twice, the last value counts. If the last
+/// entry in a file is incomplete, ignores that entry.
 ///
-/// Throws `IoError` if there is no such file, and `FormatError` for a file that
-/// is not one of these.
+/// Throws `IoError` if there is no such file, and `FormatError` for any other
+/// kind of file.
 std::vector<RunCurves> read_runs(const std::filesystem::path& path);
 
 }  // namespace accelerate

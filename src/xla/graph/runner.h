@@ -54,7 +54,7 @@ class Runner {
   /// Copies the whole value of an input into dense row-major memory.
   void download(const Node& input, void* to) const;
 
-  /// Waits for all programs; throws if one failed.
+  /// Waits for all started programs. Throws if one of them failed.
   void wait();
 
  private:

@@ -20,9 +20,10 @@
 
 namespace accelerate {
 
-/// What a plugin is for, and the name of the function that it exports.
+/// The purpose of a plugin, and the name of the function that it exports.
 struct PluginKind {
-  /// What a program lacks without the plugin, as the subject of a sentence.
+  /// The feature that needs the plugin, such as "the `mpi` backend". Error
+  /// messages begin with this text.
   std::string feature;
   std::string entry;
   /// What to do if the library cannot be loaded.

@@ -9,8 +9,8 @@
 
 namespace accelerate {
 
-/// Lists, for `assign_ranges`, the ranges in `part.ranges` that other ranks
-/// cannot compute.
+/// Returns a list, for `assign_ranges`, of the ranges in `part.ranges` that
+/// other ranks cannot compute.
 Json range_table(const Part& part);
 
 /// Turns the ranges of `part` into files. `tables` has the `range_table` of

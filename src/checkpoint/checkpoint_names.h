@@ -41,7 +41,7 @@ std::string gradient_name(std::size_t model, const std::string& name);
 /// Returns the name under which a rank saves its own copy of a buffer.
 std::string buffer_name(std::size_t model, const std::string& name);
 
-/// Whether any tensor has a name that begins with `name`.
+/// Returns whether any tensor has a name that begins with `name`.
 bool any_name_begins(const TensorMap& tensors, const char* name);
 
 /// Returns text such as `Float[30, 160]`, for messages.

@@ -37,7 +37,8 @@ class FreshMemory {
   /// Makes the system allocate all pages now, in order. Returns early if `stop`
   /// becomes true, or if the kernel is too old to allocate pages on request.
   void touch(const std::atomic<bool>& stop) const;
-  /// The number of bytes, from the beginning, whose pages have been touched.
+  /// Returns the number of bytes, from the beginning, whose pages have been
+  /// touched.
   std::size_t touched() const { return touched_; }
   /// Records that the caller has touched all pages.
   void set_touched() const { touched_ = size_; }

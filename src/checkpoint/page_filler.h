@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies data into untouched memory, which the system then does not zero first.
+// Copies data into memory that has not been touched yet, so that the system
+// does not have to fill it with zeros first.
 #pragma once
 
 #include <cstddef>
@@ -36,16 +37,16 @@ class PageFiller {
   PageFiller& operator=(const PageFiller&) = delete;
   ~PageFiller() = default;
 
-  /// Whether an address is in the memory of this filler.
+  /// Returns whether an address is in the memory of this filler.
   bool covers(const std::byte* at) const {
     return at >= memory_ && at < memory_ + bytes_;
   }
 
   /// Copies `bytes` bytes to `to`, which must be at a page boundary, and fills
   /// the rest of the last page with zeros. The kernel copies all whole pages.
-  /// If it cannot read `from`, for example because of a disk error in a mapped
-  /// file, the call fails and the process survives. This process copies a last
-  /// partial page itself, without this protection.
+  /// If the kernel cannot read `from`, for example because of a disk error in a
+  /// mapped file, the call fails and the process survives. This process copies
+  /// a last partial page itself, without this protection.
   ///
   /// Returns false if the kernel rejected the copy or could not read `from`.
   /// After a failure, threads that touch a page no longer block.

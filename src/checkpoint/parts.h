@@ -57,7 +57,7 @@ struct Part {
   /// the same on every rank, including those that other ranks write.
   std::map<std::string, std::map<std::string, std::string>> layouts;
 
-  /// The size of all tensors.
+  /// Returns the size of all tensors.
   std::uint64_t bytes() const;
 };
 

@@ -32,8 +32,9 @@ struct RandomState {
   std::function<void(const at::Tensor&)> load;
 };
 
-/// Functions that save and load a small part of the run that a checkpoint may
-/// lack. `save` returns null if there is nothing to save. `load` must not fail.
+/// Functions that save and load a small part of the run. A checkpoint may not
+/// contain this part. `save` returns null if there is nothing to save. `load`
+/// must not fail.
 struct RunDocument {
   std::function<Json()> save;
   std::function<void(const Json&)> load;

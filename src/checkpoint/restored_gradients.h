@@ -39,8 +39,8 @@ class RestoredGradients {
   /// Messages about gradients that cannot be restored and are skipped.
   const std::vector<std::string>& problems() const { return problems_; }
 
-  /// Whether the checkpoint contains gradient sums for this rank, because it
-  /// was saved in the middle of gradient accumulation.
+  /// Returns whether the checkpoint contains gradient sums for this rank,
+  /// because it was saved in the middle of gradient accumulation.
   bool any() const;
   /// Drops all saved gradients and adds `reason` to `problems`.
   void discard(const std::string& reason);

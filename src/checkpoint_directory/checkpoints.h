@@ -59,7 +59,7 @@ std::vector<Damage> verify_checkpoint(
     const Manifest& manifest,
     const VerifyOptions& options = {});
 
-/// Formats one line per damaged file, for error messages.
+/// Returns one line per damaged file, for error messages.
 std::string describe(const std::vector<Damage>& damages);
 
 struct PruneOptions {

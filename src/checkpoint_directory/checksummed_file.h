@@ -60,7 +60,7 @@ class ChecksummedFile {
   std::size_t buffered_ = 0;
 };
 
-/// Writes a whole small file and returns its length and checksum.
+/// Writes a file with this content and returns its length and checksum.
 FileChecksum write_checksummed(
     const std::filesystem::path& path, std::string_view content);
 

@@ -9,8 +9,8 @@
 
 namespace accelerate {
 
-/// Whether a folder with this name is an unfinished checkpoint or a checkpoint
-/// that is being removed. False for a replaced checkpoint (see
+/// Returns whether a folder with this name is an unfinished checkpoint or a
+/// checkpoint that is being removed. False for a replaced checkpoint (see
 /// `replaced_path`), which may be the only complete checkpoint left.
 bool is_temporary_name(const std::string& name);
 
@@ -29,9 +29,9 @@ struct CleanupResult {
   std::vector<std::string> problems;
 };
 
-/// The folders in `parent` that `remove_abandoned` may remove: unfinished
-/// checkpoints, including those of live writers, and checkpoints that are being
-/// removed.
+/// Returns the folders in `parent` that `remove_abandoned` may remove:
+/// unfinished checkpoints, including those of live writers, and checkpoints
+/// that are being removed.
 std::vector<std::filesystem::path> temporary_folders(
     const std::filesystem::path& parent);
 

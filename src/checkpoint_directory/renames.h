@@ -8,8 +8,8 @@
 
 namespace accelerate {
 
-/// Whether anything exists at `path`. A symbolic link counts even if its target
-/// does not exist.
+/// Returns whether anything exists at `path`. A symbolic link counts even if
+/// its target does not exist.
 bool path_exists(const std::filesystem::path& path);
 
 /// Lists the subfolders of `parent`, without symbolic links to folders. Sets
@@ -33,10 +33,10 @@ int rename_path(
 int rename_no_replace(
     const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Whether an error code means that the file system does not support rename
-/// flags.
+/// Returns whether an error code means that the file system does not support
+/// rename flags.
 bool is_unsupported_error(int error);
-/// Whether an error code means that the new name is already in use.
+/// Returns whether an error code means that the new name is already in use.
 bool is_name_taken_error(int error);
 
 /// Syncs the names of the files in a folder to the disk, so that renames

@@ -29,9 +29,9 @@ struct WriterEvidence {
   std::chrono::seconds idle{0};
 };
 
-/// Whether the writer must be dead. In a shared folder, the locks of other
-/// machines may be invisible. A free lock from another machine is therefore
-/// proof only if nothing has been written for a day.
+/// Returns whether the writer must be dead. In a shared folder, the locks of
+/// other machines may be invisible. A free lock from another machine is
+/// therefore proof only if nothing has been written for a day.
 bool is_proof_of_death(const WriterEvidence& evidence);
 
 /// The lock of a staging folder: a file that is created and locked before the
@@ -62,7 +62,7 @@ class StagingLock {
   UniqueFd fd_;
 };
 
-/// The path of the lock file of a staging folder.
+/// Returns the path of the lock file of a staging folder.
 std::filesystem::path lock_path(const std::filesystem::path& folder);
 
 }  // namespace accelerate

@@ -30,8 +30,8 @@ class Exchange {
   /// `post` followed by `collect` does the same as `all_gather`. Only `collect`
   /// waits for the other ranks.
   virtual void post(const std::string& message) { posted_ = message; }
-  /// Whether `collect` would return immediately. Always false for an exchange
-  /// that cannot determine this without waiting.
+  /// Returns whether `collect` would return immediately. Always false for an
+  /// exchange that cannot determine this without waiting.
   virtual bool all_posted() const { return false; }
   virtual std::vector<std::string> collect(
       const Call& call, const WaitLimits& limits) {

@@ -14,13 +14,13 @@ namespace accelerate {
 /// group: the ranks do not compare their calls.
 class ACCELERATE_API GroupBackends {
  public:
-  /// The backend for tensors in host memory. Throws `StateError` in a group of
-  /// one rank, which has no backend.
+  /// Returns the backend for tensors in host memory. Throws `StateError` in a
+  /// group of one rank, which has no backend.
   static c10d::Backend& cpu(const Group& group);
-  /// The backend for tensors on the group's device, or null.
+  /// Returns the backend for tensors on the group's device, or null.
   static c10d::Backend* device(const Group& group);
-  /// A LibTorch process group with the group's backend for host memory, to
-  /// compare this library's classes with LibTorch's.
+  /// Returns a LibTorch process group with the group's backend for host memory,
+  /// to compare this library's classes with LibTorch's.
   static c10::intrusive_ptr<c10d::ProcessGroup> process_group(
       const Group& group);
 };

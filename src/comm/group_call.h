@@ -35,7 +35,8 @@ class ACCELERATE_API GroupCall {
   /// Announces the next call. If the ranks are on several machines, waits for
   /// the other ranks. An error during this wait is thrown by `agree`.
   void begin();
-  /// Whether this rank knows that all ranks are in this call. Never waits.
+  /// Returns whether this rank knows that all ranks are in this call. Never
+  /// waits.
   bool agreed();
   /// Waits until every other rank has announced or made its next call.
   /// Collective.

@@ -81,10 +81,10 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
   Call announce(const std::string& operation);
   bool all_announced() const;
 
-  /// Whether operations on the tensor run on Gloo.
+  /// Returns whether operations on the tensor run on Gloo.
   bool uses_gloo(const at::Tensor& tensor) const;
-  /// Whether the tensor must be copied to host memory, because no backend of
-  /// the group supports its device.
+  /// Returns whether the tensor must be copied to host memory, because no
+  /// backend of the group supports its device.
   bool must_stage(const at::Tensor& tensor) const;
 
   using StartOnBackend =
@@ -133,7 +133,7 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
   /// Returns the process index of each of `ranks`, which are ranks in this
   /// group.
   std::vector<int> process_indices(const std::vector<int>& ranks) const;
-  /// The number of processes in the run.
+  /// Returns the number of processes in the run.
   int num_processes() const;
 
   /// Concatenates `rows` from all ranks; rank r has `counts[r]` rows.

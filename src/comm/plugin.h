@@ -70,7 +70,7 @@ inline constexpr const char* kPluginEntryName = "accelerate_backend_plugin";
 ACCELERATE_API const BackendPlugin& load_backend_plugin(
     const std::string& name, const std::string& folder = {});
 
-/// Whether `load_backend_plugin(name)` would succeed.
+/// Returns whether `load_backend_plugin(name)` would succeed.
 ACCELERATE_API bool has_backend_plugin(const std::string& name);
 
 /// Loads the plugin and creates a transport.

@@ -26,7 +26,7 @@ struct RankContext {
   int num_processes = 0;
 };
 
-/// The ranks from 0 to `size` - 1, except `rank`.
+/// Returns the ranks from 0 to `size` - 1, except `rank`.
 std::vector<int> other_ranks(int rank, int size);
 
 /// Stores `value` under `topic` and returns the values from all ranks.

@@ -32,7 +32,7 @@ struct RankOutcomes {
   /// error. If all ranks failed with the same error, returns only that error.
   /// Empty if no rank failed.
   std::string merged_table() const;
-  /// The first hint of a rank that failed; may be empty.
+  /// Returns the first hint of a rank that failed; may be empty.
   std::string first_hint() const;
 };
 

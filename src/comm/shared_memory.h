@@ -52,18 +52,20 @@ class SharedMemory {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 
-  /// The address that other processes on this machine pass to `open`. Valid
-  /// while the object that created the block exists.
+  /// Returns the address that other processes on this machine pass to `open`.
+  /// Valid while the object that created the block exists.
   const std::string& address() const { return address_; }
 
   /// Takes the lock that marks `rank` as present. The lock is released when
   /// this object is destroyed or when the process exits.
   void hold_presence(int rank);
 
-  /// Whether `rank` holds its presence lock. Always false for the lock that
-  /// this object itself holds.
+  /// Returns whether `rank` holds its presence lock. Always false for the lock
+  /// that this object itself holds, because the kernel reports only locks of
+  /// other objects.
   bool is_present(int rank) const;
-  /// The ranks below `size`, other than `own_rank`, that are not present.
+  /// Returns the ranks below `size`, other than `own_rank`, that are not
+  /// present.
   std::vector<int> absent_ranks(int own_rank, int size) const;
 
  private:

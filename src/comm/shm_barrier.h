@@ -51,10 +51,10 @@ class ShmBarrier {
   /// Throws `DistributedError` when a rank has exited or times out.
   void wait(const Call& call, const WaitLimits& limits);
 
-  /// Whether `wait` would return immediately.
+  /// Returns whether `wait` would return immediately.
   bool all_arrived() const;
 
-  /// Which of the two buffers the next round uses.
+  /// Returns which of the two buffers the next round uses.
   int parity() const { return static_cast<int>(round_ % 2); }
 
   int rank() const { return rank_; }

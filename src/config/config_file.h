@@ -13,15 +13,16 @@
 
 namespace accelerate {
 
-/// The folder of the configuration files: `$HF_HOME/accelerate` if `HF_HOME` is
-/// set, else `$XDG_CACHE_HOME/huggingface/accelerate`, else
+/// Returns the folder of the configuration files: `$HF_HOME/accelerate` if
+/// `HF_HOME` is set, else `$XDG_CACHE_HOME/huggingface/accelerate`, else
 /// `~/.cache/huggingface/accelerate`.
 std::filesystem::path config_folder(const Environment& environment);
 std::filesystem::path default_config_path(const Environment& environment);
-/// The folder of this user's compiled programs and precompiled headers:
+/// Returns the folder of this user's compiled programs and precompiled headers:
 /// `$XDG_CACHE_HOME/accelerate-cpp`, else `~/.cache/accelerate-cpp`.
 std::filesystem::path cache_folder(const Environment& environment);
-/// The path of `accelerate_cpp.yaml` in the folder that contains `python_path`.
+/// Returns the path of `accelerate_cpp.yaml` in the folder that contains
+/// `python_path`.
 std::filesystem::path cpp_config_path(const std::filesystem::path& python_path);
 
 /// Throws `ConfigError` if a setting that chooses a program
@@ -63,13 +64,13 @@ std::vector<std::filesystem::path> apply_config_files(
     const std::optional<std::string>& explicit_path,
     const Environment& environment);
 
-/// The text of a configuration file that Hugging Face Accelerate can read, with
-/// the keys in the order in which Accelerate writes them. The text is JSON if
-/// `path` ends in `.json`, else YAML.
+/// Returns the text of a configuration file that Hugging Face Accelerate can
+/// read, with the keys in the order in which Accelerate writes them. The text
+/// is JSON if `path` ends in `.json`, else YAML.
 std::string python_file_text(
     const Settings& settings, const std::filesystem::path& path);
-/// The text of `accelerate_cpp.yaml`, which contains only settings that differ
-/// from their defaults. Empty if no setting differs.
+/// Returns the text of `accelerate_cpp.yaml`, which contains only settings that
+/// differ from their defaults. Empty if no setting differs.
 std::string cpp_file_text(const Settings& settings);
 
 }  // namespace accelerate

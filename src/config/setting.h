@@ -57,7 +57,7 @@ struct Setting {
   bool chooses_program = false;
 };
 
-/// All settings, in the order of the help text.
+/// Returns all settings, in the order of the help text.
 const std::vector<Setting>& all_settings();
 const Setting* find_setting(std::string_view name);
 /// Finds the setting for `flag`, which has no leading dashes. In `flag`, `-`

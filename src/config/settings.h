@@ -22,8 +22,8 @@ struct Origin {
   /// "2 GPUs".
   std::string where;
 
-  /// The origin as `accelerate explain` prints it: "default", "found: 2 GPUs"
-  /// or "--cpu".
+  /// Returns the origin as `accelerate explain` prints it: "default", "found: 2
+  /// GPUs" or "--cpu".
   std::string text() const;
 };
 
@@ -37,20 +37,20 @@ class Settings {
 
   void set(std::string_view name, Json value, Origin origin);
 
-  /// The setting's value; null if the setting has no value. Throws
+  /// Returns the setting's value; null if the setting has no value. Throws
   /// `InternalError` if `name` is not in the registry.
   const Json& value(std::string_view name) const;
   const Origin& origin(std::string_view name) const;
   bool has(std::string_view name) const { return !value(name).is_null(); }
-  /// Whether the value comes from a configuration file, an environment variable
-  /// or a flag. False for defaults and for detected values.
+  /// Returns whether the value comes from a configuration file, an environment
+  /// variable or a flag. False for defaults and for detected values.
   bool is_set_by_user(std::string_view name) const;
   bool is_from_command_line(std::string_view name) const;
 
   bool flag(std::string_view name) const;
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
-  /// The value as text; empty if the setting has no value.
+  /// Returns the value as text; empty if the setting has no value.
   std::string text(std::string_view name) const;
 
   /// Applies the variables in `environment` that belong to settings.
@@ -73,7 +73,7 @@ class Settings {
 /// Throws `ConfigError` if two settings contradict each other.
 void check_contradictions(const Settings& settings);
 
-/// The text that a user would type for `value`.
+/// Returns the text that a user would type for `value`.
 std::string value_text(const Json& value);
 
 }  // namespace accelerate

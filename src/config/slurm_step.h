@@ -24,7 +24,7 @@ struct SlurmStep {
   /// Returns text such as "step 0 of Slurm job 12".
   std::string name() const;
 
-  /// The ports on which the step's main process may listen, in order of
+  /// Returns the ports on which the step's main process may listen, in order of
   /// preference. The port ranges of other steps and jobs begin at different
   /// numbers but may overlap, so a process that connects must check that it
   /// reached its own step.

@@ -18,7 +18,7 @@ struct Variable {
   std::string help;
 };
 
-/// All variables. Variables of settings come first, in the order of
+/// Returns all variables. Variables of settings come first, in the order of
 /// `all_settings`.
 std::vector<Variable> all_variables();
 

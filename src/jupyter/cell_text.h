@@ -14,10 +14,10 @@ enum class Completeness { complete, incomplete, invalid };
 /// closing bracket has no opening bracket.
 Completeness completeness(const std::string& code);
 
-/// Changes `code` so that it displays the value of its last expression: if that
-/// expression has no final semicolon, it becomes the argument of a call to
-/// `display` from the prelude. Compiler messages still refer to the original
-/// lines of the cell `name`.
+/// Returns `code`, changed so that it displays the value of its last
+/// expression: if that expression has no final semicolon, it becomes the
+/// argument of a call to `display` from the prelude. Compiler messages still
+/// refer to the original lines of the cell `name`.
 std::string with_display(const std::string& code, const std::string& name);
 
 /// `byte_position` converts a position in `text` from characters to bytes;

@@ -73,7 +73,7 @@ class ACCELERATE_API TransportBackend : public c10d::Backend {
       at::Tensor&, at::Tensor&, const c10d::ReduceScatterOptions&) override;
   WorkPtr barrier(const c10d::BarrierOptions&) override;
 
-  /// Whether `allocateTensor` returns tensors in shared memory.
+  /// Returns whether `allocateTensor` returns tensors in shared memory.
   bool supportsTensorAlloc(c10::DeviceIndex) override;
   /// Returns a tensor of `size` elements in shared memory. `allreduce` works on
   /// this tensor without a copy.

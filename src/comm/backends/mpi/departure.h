@@ -34,7 +34,7 @@ class Departure {
   /// Notifies the other ranks. After a failure, instead makes the process skip
   /// MPI_Finalize when it exits. Further calls do nothing.
   void leave();
-  /// Whether `rank` has left the group before the current delivery.
+  /// Returns whether `rank` has left the group before the current delivery.
   bool has_left(int rank);
 
  private:

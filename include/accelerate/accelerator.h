@@ -548,8 +548,8 @@ class ACCELERATE_API Accelerator {
   bool is_local_main_process() const { return state().is_local_main_process(); }
   bool is_last_process() const { return state().is_last_process(); }
   bool use_distributed() const { return state().use_distributed(); }
-  /// Whether there are several processes and they use accelerator devices, not
-  /// the CPU.
+  /// Returns whether there are several processes and they use accelerator
+  /// devices, not the CPU.
   bool multi_device() const {
     return use_distributed() && device().type() != c10::kCPU;
   }
@@ -597,7 +597,8 @@ class ACCELERATE_API Accelerator {
   void set_sync_gradients(bool sync);
   std::int64_t gradient_accumulation_steps() const;
   void set_gradient_accumulation_steps(std::int64_t steps);
-  /// Whether the last optimizer step was skipped because gradients overflowed.
+  /// Returns whether the last optimizer step was skipped because gradients
+  /// overflowed.
   bool optimizer_step_was_skipped() const;
   bool split_batches() const;
   std::optional<bool> dispatch_batches() const;

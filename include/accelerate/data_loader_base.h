@@ -68,7 +68,8 @@ class ACCELERATE_API DataLoaderBase {
   /// Returns how many rows of the current batch are real. The remaining rows
   /// repeat other samples, so that every process has a batch of the same size.
   std::int64_t valid_rows() const;
-  /// Whether the current batch is the last batch of the epoch on this process.
+  /// Returns whether the current batch is the last batch of the epoch on this
+  /// process.
   bool end_of_dataloader() const;
 
   /// Returns the epoch of the current or next loop; each complete loop
@@ -102,7 +103,7 @@ class ACCELERATE_API DataLoaderBase {
   /// Returns a pointer that expires when the loader is destroyed.
   std::weak_ptr<const void> lifetime() const { return impl_; }
 
-  /// Whether the last step is completed with repeated samples.
+  /// Returns whether the last step is completed with repeated samples.
   /// `set_even_batches` applies only to loops that begin later.
   bool even_batches() const;
   void set_even_batches(bool even);
@@ -123,7 +124,7 @@ class ACCELERATE_API DataLoaderBase {
     Loop(Loop&&) noexcept;
     Loop& operator=(Loop&&) noexcept;
     ~Loop();
-    /// The current batch; null after the last batch.
+    /// Returns the current batch; null after the last batch.
     void* batch() const;
     void advance();
 

@@ -81,8 +81,9 @@ class ACCELERATE_API GradScaler {
   /// Waits for the device once per step.
   bool step_was_skipped() const;
 
-  /// The tensor that `step_was_skipped` reads: one float on the device, 1 or 0.
-  /// Later steps change the tensor. It is undefined before the first step.
+  /// Returns the tensor that `step_was_skipped` reads: one float on the device,
+  /// 1 or 0. Later steps change the tensor. It is undefined before the first
+  /// step.
   at::Tensor skip_flag() const { return combined(); }
 
   /// Makes `step_was_skipped` read the flag from the device again. Call it

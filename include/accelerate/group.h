@@ -154,9 +154,9 @@ class ACCELERATE_API Group {
 
   int rank() const;
   int size() const;
-  /// Name of the backend; `none` in a group of one rank.
+  /// Returns the name of the backend; `none` in a group of one rank.
   std::string backend_name() const;
-  /// Whether all ranks are on this machine and share memory.
+  /// Returns whether all ranks are on this machine and share memory.
   bool on_one_machine() const;
   const GroupOptions& options() const;
 
@@ -202,8 +202,8 @@ class ACCELERATE_API Group {
   /// Overwrites the list with the list from rank `from`. Collective.
   void broadcast_object_list(std::vector<Json>& objects, int from = 0) const;
 
-  /// Whether collectives work on tensors of `device` in place. Tensors on any
-  /// other device are copied to host memory and back.
+  /// Returns whether collectives work on tensors of `device` in place. Tensors
+  /// on any other device are copied to host memory and back.
   bool supports(c10::Device device) const;
 
   // The functions `start_*` begin an operation and return without waiting for

@@ -26,7 +26,7 @@ class ACCELERATE_API InterruptedError : public DistributedError {
 ACCELERATE_API void interrupt_waits() noexcept;
 /// Ends the effect of `interrupt_waits`: later calls wait normally again.
 ACCELERATE_API void resume_waits() noexcept;
-/// Whether `interrupt_waits` is in effect.
+/// Returns whether `interrupt_waits` is in effect.
 ACCELERATE_API bool waits_are_interrupted() noexcept;
 
 }  // namespace accelerate

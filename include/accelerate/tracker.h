@@ -58,8 +58,8 @@ struct TrackedValues {
   /// have the same time.
   std::int64_t time_us = 0;
   std::vector<TrackedEntry> entries;
-  /// The value of `LogValuesOptions::log_kwargs`: arguments for each tracker, by
-  /// the tracker's name.
+  /// The value of `LogValuesOptions::log_kwargs`: arguments for each tracker,
+  /// by the tracker's name.
   Json kwargs;
 };
 

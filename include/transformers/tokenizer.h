@@ -106,14 +106,15 @@ class TRANSFORMERS_API Tokenizer {
   /// Splits a text into tokens, without adding special tokens.
   [[nodiscard]] std::vector<std::string> tokenize(std::string_view text) const;
 
-  /// Number of tokens, including added tokens. Corresponds to `len(tokenizer)`
-  /// in Python.
+  /// Returns the number of tokens, including added tokens. Corresponds to
+  /// `len(tokenizer)` in Python.
   [[nodiscard]] std::int64_t size() const;
-  /// Number of tokens in the model's vocabulary, without added tokens.
+  /// Returns the number of tokens in the model's vocabulary, without added
+  /// tokens.
   [[nodiscard]] std::int64_t vocab_size() const;
   [[nodiscard]] std::int64_t num_special_tokens_to_add(bool pair = false) const;
 
-  /// The model's maximum input length; empty when no file specifies it.
+  /// Returns the model's maximum input length; empty when no file specifies it.
   [[nodiscard]] std::optional<std::int64_t> model_max_length() const;
   [[nodiscard]] Side padding_side() const;
   [[nodiscard]] Side truncation_side() const;

@@ -30,7 +30,7 @@ class TRANSFORMERS_API PaddingStrategy {
   /// Throws `ArgumentError` for an unknown name.
   PaddingStrategy(const char* name);  // NOLINT
   constexpr operator Value() const { return value_; }
-  /// Whether the strategy was given as `false`, not as `do_not_pad`.
+  /// Returns whether the strategy was given as `false`, not as `do_not_pad`.
   constexpr bool is_false() const { return is_false_; }
 
  private:

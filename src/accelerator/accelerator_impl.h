@@ -23,8 +23,8 @@ class Accelerator::Impl {
   Impl(PartialState state, const AcceleratorOptions& options);
   ~Impl();
 
-  /// Returns which processes read different data. Throws `StateError` after
-  /// `end_training`.
+  /// Returns the mesh, which determines which processes read different data.
+  /// Throws `StateError` after `end_training`.
   const Mesh& data_mesh() const;
   /// Sets a prepared module's precision and whether the module may capture its
   /// steps.

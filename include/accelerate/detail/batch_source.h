@@ -88,11 +88,11 @@ class ACCELERATE_API BatchSource {
   virtual void load_stream_state(const Json& state);
   virtual Opaque collate(std::span<const Opaque> samples) = 0;
 
-  /// Whether a batch is a nest: tensors or nested containers of tensors (see
-  /// nest.h).
+  /// Returns whether a batch is a nest: tensors or nested containers of tensors
+  /// (see nest.h).
   virtual bool is_nest() const = 0;
-  /// Whether a batch can be sent to another process: `describe` returns its
-  /// structure, and `build` recreates the batch from this structure.
+  /// Returns whether a batch can be sent to another process: `describe` returns
+  /// its structure, and `build` recreates the batch from this structure.
   virtual bool can_be_sent() const = 0;
   virtual std::vector<Tensor> tensors(void* batch) const = 0;
   virtual void set_tensors(

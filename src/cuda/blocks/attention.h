@@ -39,13 +39,14 @@ struct AttentionOptions {
   at::Tensor sequence_offsets = {};
 };
 
-/// Whether attention supports heads of this many channels.
+/// Returns whether attention supports heads of this many channels.
 bool supports_heads(std::int64_t head_dim);
 
 /// See `FusedBlocks::supports_length`.
 bool supports_length(std::int64_t tokens);
 
-/// Whether attention with this type and these sizes accepts `sequence_offsets`.
+/// Returns whether attention with this type and these sizes accepts
+/// `sequence_offsets`.
 bool supports_variable_lengths(
     at::ScalarType type, std::int64_t tokens, std::int64_t head_dim);
 

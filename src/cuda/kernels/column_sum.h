@@ -43,11 +43,11 @@ void finish_column_sum(
     float* out,
     cudaStream_t stream);
 
-/// The number of floats that the workspace for `column_sum` needs.
+/// Returns the number of floats that the workspace for `column_sum` needs.
 std::int64_t column_sum_workspace(std::int64_t rows, std::int64_t width);
 
-/// The number of partial sums that are computed for each column of a matrix
-/// with this size.
+/// Returns the number of partial sums that are computed for each column of a
+/// matrix with this size.
 std::int64_t column_parts(std::int64_t rows, std::int64_t width);
 
 }  // namespace accelerate::cuda::kernels

@@ -67,7 +67,7 @@ void norm_backward(const NormBackward& work, cudaStream_t stream);
 /// function may run on another stream.
 void norm_backward_sums(const NormBackward& work, cudaStream_t stream);
 
-/// The number of floats in `NormBackward::workspace`.
+/// Returns the number of floats in `NormBackward::workspace`.
 std::int64_t norm_workspace(std::int64_t rows, std::int64_t width);
 
 }  // namespace accelerate::cuda::kernels

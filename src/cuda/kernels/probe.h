@@ -11,8 +11,8 @@ namespace accelerate::cuda::kernels {
 /// Launches no kernel.
 [[nodiscard]] cudaError_t probe();
 
-/// The architectures that the kernels were compiled for, for example `sm_80
-/// sm_90`.
+/// Returns the architectures that the kernels were compiled for, for example
+/// `sm_80 sm_90`.
 [[nodiscard]] const char* architectures();
 
 }  // namespace accelerate::cuda::kernels

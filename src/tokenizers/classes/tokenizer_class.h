@@ -18,8 +18,9 @@ namespace transformers::tokenizers {
 
 /// A special token that is an argument of the class's constructor in Python.
 struct TokenParameter {
-  /// How the class converts a token without flags: it keeps the text, or
-  /// creates an added token, without flags or with `lstrip`.
+  /// How the class converts a token without flags: `text` keeps the text;
+  /// `token` and `lstrip` create an added token, without flags or with
+  /// `lstrip`.
   enum class Form { text, token, lstrip };
 
   const char* name;
@@ -55,7 +56,7 @@ struct TokenizerClass {
     own_if_missing,  ///< Uses `post_processor` if the file has none.
     bos_eos,         ///< Ignores it; follows `add_bos_token`, `add_eos_token`.
   };
-  /// Whether all special tokens are added a second time, without or with their
+  /// Whether all special tokens are added a second time, with or without their
   /// flags. With `with_flags`, the post-processor is also chosen a second time.
   enum class Readds { none, without_flags, with_flags };
 
@@ -65,7 +66,7 @@ struct TokenizerClass {
   std::vector<TokenParameter> special_tokens = {};
   VocabularyFiles files = VocabularyFiles::none;
   /// Sets `normalizer`, `pre_tokenizer`, `decoder` and `model` in the
-  /// description. Null if the class uses tokenizer.json as it is.
+  /// description. Null if the class uses tokenizer.json unchanged.
   void (*describe)(
       const ClassArguments& arguments,
       const accelerate::Json* tokenizer_json,
@@ -76,7 +77,7 @@ struct TokenizerClass {
   Side padding_side = Side::right;
   std::vector<std::string> model_input_names{"input_ids", "attention_mask"};
   Readds readds = Readds::none;
-  /// Whether tokenizer.json is used as it is. If there is no tokenizer.json,
+  /// Whether tokenizer.json is used unchanged. If there is no tokenizer.json,
   /// `describe` is used.
   bool keeps_tokenizer_json = false;
   /// Whether the class reads `add_prefix_space`.
@@ -90,7 +91,7 @@ struct TokenizerClass {
   bool is_backend() const { return describe == nullptr; }
 };
 
-/// Returns the class that uses tokenizer.json as it is.
+/// Returns the class that uses tokenizer.json unchanged.
 const TokenizerClass& tokenizers_backend();
 /// Returns the class with this name, without `Fast` at its end; null if it is
 /// not supported.
@@ -122,14 +123,14 @@ std::vector<TokenizerClass> unigram_classes();
 
 /// Parses JSON text that is part of this program's source code.
 accelerate::Json stage(std::string_view json_text);
-/// Describes a template: `single` and `pair` contain the pieces separated by
-/// spaces, such as `cls_token:0 $A:0 sep_token:0`.
+/// Returns the description of a template. `single` and `pair` contain its
+/// pieces, separated by spaces, such as `cls_token:0 $A:0 sep_token:0`.
 accelerate::Json describe_template(
     const PipelineTokens& tokens,
     std::string_view single,
     std::string_view pair);
-/// Describes a template with the tokens that `add_bos_token` and
-/// `add_eos_token` request.
+/// Returns the description of a template with the tokens that `add_bos_token`
+/// and `add_eos_token` request.
 accelerate::Json describe_bos_eos_template(const PipelineTokens& tokens);
 
 }  // namespace transformers::tokenizers

@@ -10,15 +10,15 @@
 namespace transformers::tokenizers {
 
 accelerate::Json unigram_model(std::int64_t unk_id);
-/// Describes both the pre-tokenizer and the decoder.
+/// Returns a description that fits both the pre-tokenizer and the decoder.
 accelerate::Json metaspace_stage(const char* prepend_scheme);
 /// Returns the prepend scheme for the setting `add_prefix_space`.
 const char* prepend_scheme(const ClassArguments& arguments);
 accelerate::Json pre_tokenizer_sequence(
     accelerate::Json first, accelerate::Json second);
 accelerate::Json normalizer_sequence(accelerate::Json::Array parts);
-/// Describe a normalizer that replaces a text, or the matches of a regular
-/// expression.
+/// Return the description of a normalizer that replaces a text, or the matches
+/// of a regular expression, with `content`.
 accelerate::Json replace_stage(const char* text, const char* content);
 accelerate::Json replace_regex_stage(const char* regex, const char* content);
 /// Returns SentencePiece's character map in tokenizer.json, or null.

@@ -49,7 +49,8 @@ class JsonCursor {
   double number();
   /// Skips a value and returns its text; checks only brackets and strings.
   std::string_view skip();
-  /// Number of elements or members of the value that was last skipped.
+  /// Returns the number of elements or members of the value that was last
+  /// skipped.
   std::size_t skipped_elements() const { return skipped_elements_; }
   /// Checks that only whitespace follows.
   void end();

@@ -35,7 +35,7 @@ struct TokenizerConfig {
   bool takes(const std::string& input) const;
   /// Sets the class in `json`. If `is_rebuilt` is true, the class builds the
   /// same pipeline from the saved files. Otherwise, selects the class that uses
-  /// tokenizer.json as it is.
+  /// tokenizer.json unchanged.
   void set_saved_class(const TokenizerClass& kind, bool is_rebuilt);
 };
 

@@ -110,7 +110,7 @@ class MergeTable {
   static std::uint64_t filter_bit(std::uint64_t hash) {
     return std::uint64_t{1} << (hash & 63);
   }
-  // The low bits of the hash; `first_slot` uses the high bits.
+  // Uses the low bits of the hash, because `first_slot` uses the high bits.
   std::uint64_t& filter_word(std::uint64_t hash) {
     return filter_[(hash >> 6) & (filter_.size() - 1)];
   }

@@ -18,7 +18,7 @@ bool often_has_wrong_class(std::string_view model_type);
 /// Returns whether the class for the model type must be ignored if no file in
 /// the folder contains a class name.
 bool counts_only_with_class(std::string_view model_type);
-/// Returns whether this model's tokenizer.json is used as it is, regardless of
+/// Returns whether this model's tokenizer.json is used unchanged, regardless of
 /// the class name in its files.
 bool is_backend_model(const std::string& name_or_path);
 

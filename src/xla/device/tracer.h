@@ -6,8 +6,8 @@
 // refers to the `Value` (graph/node.h) that the storage currently has. An
 // operator makes new values and puts them into the cells of its results. Views
 // of one storage share its cell; see NOTE [Views]. `run` computes the values of
-// all live cells in one program. Afterwards, each cell refers to a value in
-// device memory.
+// all live cells in one program. Afterwards, each cell refers to a constant or
+// to a value in device memory.
 //
 // NOTE [Donation]
 // A cell remembers the value in device memory that it had after the last run.

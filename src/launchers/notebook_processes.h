@@ -13,8 +13,9 @@ namespace accelerate {
 struct NotebookProcesses {
   int count = 1;
   bool cpu = true;
-  /// Explains the choice to the user. Empty if the caller requested a number of
-  /// processes, unless there are GPUs but fewer than requested.
+  /// Explains the choice to the user. If the caller requested a number of
+  /// processes, this text is empty, except if there are GPUs but fewer than
+  /// requested.
   std::string notice;
 };
 

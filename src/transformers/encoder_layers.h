@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoder that BERT and RoBERTa share, and what DistilBERT shares with it.
+// The encoder of BERT and RoBERTa, and the parts of it that DistilBERT also
+// uses.
 //
 // Shapes: B batch, T tokens, D width, I inner width, H heads.
 #pragma once
@@ -111,7 +112,8 @@ class BertBackbone : public Backbone {
  private:
   BertBackbone(
       Config config, const EncoderConfig& fields, const Options& options);
-  // If positions skip the padding id, not all of them are available for tokens.
+  // Returns the position of the first token. If positions skip the padding id,
+  // the positions before it cannot be used for tokens.
   std::int64_t first_position() const;
 
   EncoderConfig config_;

@@ -36,7 +36,8 @@ class ACCELERATE_API Logger {
  public:
   Logger(std::string name, LogLevel level);
 
-  /// Throws `StateError` when this process has no `PartialState` yet.
+  /// Logs a message. Throws `StateError` when this process has no
+  /// `PartialState` yet.
   void log(LogLevel level, const std::string& message, LogOptions options = {})
       const;
 

@@ -68,8 +68,8 @@ class TRANSFORMERS_API Row {
   auto end() const { return cells_.end(); }
 
   bool contains(std::string_view column) const;
-  /// Throws `ArgumentError` for an unknown column; the message lists the
-  /// existing columns.
+  /// Returns the value of a column. Throws `ArgumentError` for an unknown
+  /// column; the message lists the existing columns.
   const Value& at(std::string_view column) const;
   /// Replaces the column's value, or adds the column at the end.
   void set(std::string_view column, Value value);
@@ -150,7 +150,7 @@ class TRANSFORMERS_API Dataset {
   static Dataset from_rows(const std::vector<Row>& rows);
 
   std::int64_t size() const;
-  /// Throws `ArgumentError` unless 0 ≤ `index` < `size()`.
+  /// Returns a row. Throws `ArgumentError` unless 0 ≤ `index` < `size()`.
   Row get(std::int64_t index) const;
   Row operator[](std::int64_t index) const { return get(index); }
 

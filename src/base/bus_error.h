@@ -25,7 +25,8 @@ class NamedMapping {
   NamedMapping& operator=(NamedMapping&& other) noexcept;
   ~NamedMapping() { end(); }
 
-  /// Must be called before the memory is unmapped.
+  /// Ends the effect of this object. Must be called before the memory is
+  /// unmapped.
   void end() noexcept;
 
   struct Entry;

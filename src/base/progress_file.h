@@ -27,7 +27,7 @@ class ProgressWriter {
   ProgressWriter& operator=(const ProgressWriter&) = delete;
   ~ProgressWriter();
 
-  /// Thread-safe.
+  /// Writes the current step. Thread-safe.
   void write(std::int64_t step) noexcept;
 
  private:

@@ -45,8 +45,8 @@ class RestoredGradients {
   /// Drops all saved gradients and adds `reason` to `problems`.
   void discard(const std::string& reason);
 
-  /// This rank's share of the total weight of the micro-batches that had been
-  /// accumulated.
+  /// Returns this rank's share of the total weight of the micro-batches that
+  /// had been accumulated.
   double group_weight() const { return group_weight_; }
 
   /// Replaces the models' gradient sums with the restored sums and resets

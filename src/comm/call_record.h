@@ -28,7 +28,8 @@ struct CallRecord {
   std::string payload = {};
 
   std::string encode() const;
-  /// Throws `InternalError` unless `text` is the output of `encode`.
+  /// Returns the record that `encode` converted to `text`. Throws
+  /// `InternalError` unless `text` is the output of `encode`.
   static CallRecord decode(const std::string& text);
   /// Returns text such as "gather #5 of Float[8, 128]".
   std::string describe() const;

@@ -8,7 +8,8 @@
 namespace accelerate {
 
 Json failure_to_json(const Failure& failure);
-/// Throws `FormatError` if a field is missing or has the wrong type.
+/// Reads a failure from JSON. Throws `FormatError` if a field is missing or has
+/// the wrong type.
 Failure failure_from_json(const Json& json);
 
 }  // namespace accelerate

@@ -34,8 +34,8 @@ void column_sum(
     float* workspace,
     cudaStream_t stream);
 
-/// The second half of `column_sum`, for a `workspace` that already holds the
-/// partial sums.
+/// Runs the second half of `column_sum`, for a `workspace` that already holds
+/// the partial sums.
 void finish_column_sum(
     std::int64_t rows,
     std::int64_t width,

@@ -16,7 +16,8 @@
 
 namespace accelerate::xla {
 
-/// Throws `UnsupportedError` for a type that the device does not support.
+/// Returns the device's type for a LibTorch type. Throws `UnsupportedError` if
+/// the device does not support the type.
 ElementType element_type_of(c10::ScalarType type);
 c10::ScalarType scalar_type_of(ElementType type);
 

@@ -31,7 +31,8 @@ class ClientHandle {
 };
 
 PJRT_Buffer_Type pjrt_type(ElementType type);
-/// Throws `UnsupportedError` for a type that is not in `ElementType`.
+/// Returns the element type for a PJRT type. Throws `UnsupportedError` if there
+/// is none.
 ElementType element_type(PJRT_Buffer_Type type);
 
 /// Returns the dense row-major layout of an array with `rank` dimensions. Fills

@@ -29,7 +29,7 @@ class Plugin {
   /// Returns the version of the C interface, for example `0.81`.
   std::string api_version() const;
 
-  /// Only for the classes in this folder.
+  /// Returns the functions of the plugin, for the classes in this folder.
   const std::shared_ptr<const PluginApi>& api() const { return api_; }
 
  private:

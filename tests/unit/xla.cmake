@@ -48,6 +48,13 @@ accelerate_add_tests(unit/xla_training PCH nn LIBS accelerate_test_xla_device SH
   TIMEOUT 300 ENVIRONMENT ${_environment} SOURCES
   xla/training_test.cpp)
 
+# The same loops with every batch divided over two devices.
+add_test(NAME unit/xla_training.two_devices
+  COMMAND accelerate_test_unit_xla_training)
+set_tests_properties(unit/xla_training.two_devices PROPERTIES
+  LABELS unit TIMEOUT 300 PROCESSORS 2
+  ENVIRONMENT "${_environment};ACCELERATE_TEST_XLA_DEVICES=2")
+
 # Libraries that are not a plugin of our version.
 foreach(_fixture IN ITEMS no_entry other_version short_table)
   set(_target pjrt_fixture_${_fixture})

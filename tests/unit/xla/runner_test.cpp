@@ -174,7 +174,6 @@ TEST(XlaRunner, LoadsAProgramThatAnotherRunnerCompiled) {
   EXPECT_EQ(second.runner.counts().loaded, 1);
 }
 
-// A checksum cannot help against a whole file of nonsense with a checksum.
 TEST(XlaRunner, CompilesWhenTheStoredProgramDoesNotLoad) {
   TemporaryDirectory directory;
   const auto folder = directory.path() / "programs";

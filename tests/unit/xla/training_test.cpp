@@ -105,11 +105,14 @@ Trained train(const Training& training, bool device) {
   const c10::Device where(device ? "xla:0" : "cpu");
   test_device();
   model->to(where);
+  const auto placed = [device](const at::Tensor& batch) {
+    return device ? to_xla_divided(batch) : batch;
+  };
   const auto optimizer = training.make_optimizer(model->parameters());
   std::vector<at::Tensor> losses;
   for (int step = 0; step < 20; ++step) {
     const at::Tensor loss =
-        at::cross_entropy_loss(model->forward(x.to(where)), y.to(where));
+        at::cross_entropy_loss(model->forward(placed(x)), placed(y));
     loss.backward();
     optimizer->step();
     optimizer->zero_grad();
@@ -161,8 +164,8 @@ INSTANTIATE_TEST_SUITE_P(
         Training{"MlpAdamW", make_mlp, {6, 8}, make_adamw},
         Training{"MlpAdam", make_mlp, {6, 8}, make_adam},
         Training{"CnnSgd", make_cnn, {4, 3, 8, 8}, make_sgd},
-        Training{"TransformerSgd", make_transformer, {5, 3, 16}, make_sgd},
-        Training{"TransformerAdamW", make_transformer, {5, 3, 16}, make_adamw}),
+        Training{"TransformerSgd", make_transformer, {6, 4, 16}, make_sgd},
+        Training{"TransformerAdamW", make_transformer, {6, 4, 16}, make_adamw}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

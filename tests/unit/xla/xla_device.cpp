@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include "xla/device/tensors.h"
+
 namespace accelerate::xla {
 
 Tracer& test_device() {
@@ -15,6 +17,14 @@ Tracer& test_device() {
          .strict = true});
   }();
   return device;
+}
+
+at::Tensor to_xla_divided(const at::Tensor& tensor) {
+  Tracer& device = test_device();
+  const auto lock = device.lock();
+  const bool divides =
+      tensor.size(0) % device.runner().client().device_count() == 0;
+  return make_tensor(upload(tensor, divides ? Sharding{0} : Sharding{}));
 }
 
 }  // namespace accelerate::xla

@@ -21,6 +21,9 @@ inline at::Tensor to_xla(const at::Tensor& tensor) {
   return tensor.to(c10::Device(c10::kXLA, 0));
 }
 
+/// Divides dimension 0 over the devices if its size allows it.
+at::Tensor to_xla_divided(const at::Tensor& tensor);
+
 inline at::Tensor to_cpu(const at::Tensor& tensor) {
   return tensor.to(c10::Device(c10::kCPU));
 }

@@ -23,6 +23,7 @@ void register_device() {
     register_hooks();
     torch::Library& aten = new_library("aten", DispatchKey::XLA);
     register_tensor_kernels(aten);
+    register_fused_optimizers(aten);
     register_lowerings(aten, new_library("_", DispatchKey::XLA));
     register_autocast(
         new_library("aten", DispatchKey::AutocastXLA),

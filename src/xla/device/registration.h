@@ -11,6 +11,8 @@ namespace accelerate::xla {
 void register_lowerings(torch::Library& aten, torch::Library& others);
 /// Registers kernels that make, copy and view tensors.
 void register_tensor_kernels(torch::Library& aten);
+/// Registers the steps of fused optimizers.
+void register_fused_optimizers(torch::Library& aten);
 /// Registers the casts of mixed precision for the autocast key.
 void register_autocast(torch::Library& m, torch::Library& others);
 /// Registers the device guard and the hooks.

@@ -27,7 +27,7 @@ TEST(MisspelledOption, IgnoresWhatIsNoMistake) {
         "f({.unrelated = 8});",   // similar to nothing
         "x.batchsize = 8;",       // not a designator
         "f(x, y.batchsize);",     // not set
-        "struct Mine { int batchsize; }; f(Mine{.batchsize = 8});",
+        "struct Settings { int batchsize; }; f(Settings{.batchsize = 8});",
         ".",
         "{."}) {
     EXPECT_EQ(misspelled_option(source, kFields), "") << source;

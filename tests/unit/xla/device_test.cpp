@@ -107,8 +107,8 @@ TEST_P(XlaView, WritesIntoItsStorage) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, XlaView, testing::ValuesIn(kViews), [](const auto& info) {
-      return std::string(info.param.name);
+    All, XlaView, testing::ValuesIn(kViews), [](const auto& parameter) {
+      return std::string(parameter.param.name);
     });
 
 TEST(XlaDevice, ReadsExpandedAndOverlappingViews) {

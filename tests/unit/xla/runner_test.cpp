@@ -347,8 +347,8 @@ const Case kCases[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(
-    All, XlaOperation, testing::ValuesIn(kCases), [](const auto& info) {
-      return info.param.name;
+    All, XlaOperation, testing::ValuesIn(kCases), [](const auto& parameter) {
+      return parameter.param.name;
     });
 
 TEST(XlaRandomBits, DependOnSeedAndOffset) {

@@ -166,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(
         Training{"CnnSgd", make_cnn, {4, 3, 8, 8}, make_sgd},
         Training{"TransformerSgd", make_transformer, {6, 4, 16}, make_sgd},
         Training{"TransformerAdamW", make_transformer, {6, 4, 16}, make_adamw}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& parameter) { return parameter.param.name; });
 
 }  // namespace
 }  // namespace accelerate::xla

@@ -22,21 +22,21 @@ struct ExitCode {
 constexpr ExitCode kExitCodes[] = {
     {"0", "Success."},
     {"1",
-     "A file operation, a device or another machine failed; the message "
-     "says which.",
+     "Failure at run time: a file, a device, another process or another "
+     "machine failed, memory ran out, a call was made at the wrong time, or an "
+     "operation is not supported; the message says which.",
      "`StateError`, `UnsupportedError`, `IoError`, `FormatError`, "
-     "`DistributedError`, `OutOfMemoryError`"},
+     "`DistributedError`, `MismatchError`, `RankError`, `OutOfMemoryError`"},
     {"2",
      "Usage or configuration error: a flag, a variable or a file is wrong, or "
-     "a "
-     "single-file program does not compile.",
+     "a single-file program does not compile.",
      "`ArgumentError`, `ConfigError`"},
     {"70",
      "A bug in `accelerate`; report it with the output of `accelerate env`.",
      "`InternalError`"},
     {"75",
-     "The program was preempted (SIGTERM, SIGUSR1), saved a checkpoint and "
-     "exited; start it again to resume (`accelerate::kPreemptedExitCode`)."},
+     "`accelerate::kPreemptedExitCode`: the program was preempted (SIGTERM, "
+     "SIGUSR1), saved a checkpoint and exited; start it again to resume."},
     {"128+n", "Killed by signal n: 130 after Ctrl-C, 137 after SIGKILL."},
     {"other",
      "`accelerate launch`: the exit code of the worker that failed first."},
@@ -193,9 +193,9 @@ std::string configuration_markdown() {
          "variable overrides a file, and a file overrides the "
          "default.\n`accelerate explain` shows the value of every setting and "
          "where it came from, and `accelerate launch` prints the files it has "
-         "read.\n`cxx` and `cxx_flags` choose a program to run, so they are "
-         "accepted only from a file in your own configuration folder that no "
-         "other user can write to.\n" +
+         "read.\n`cxx` and `cxx_flags` choose a program to run, so a "
+         "configuration file may set them only if it is in your own "
+         "configuration folder and no other user can write to it.\n" +
          settings_markdown(
              "`default_config.yaml`, shared with Hugging Face Accelerate",
              SettingFile::python) +

@@ -75,8 +75,8 @@ const CommandInfo& plot_info() {
       .max_positional = SIZE_MAX,
       .notes =
           "Without `--output`, draws the curves as text. A run is a file "
-          "of a tracker (jsonl, csv or\ntensorboard) or a folder with "
-          "such files, in itself or in folders within it.",
+          "that a tracker wrote (jsonl, csv or\ntensorboard), or a folder "
+          "that contains such files, also in subfolders.",
       .examples =
           {"accelerate plot logs/my_project",
            "accelerate plot --keys loss,lr --smoothing 0.9 -o loss.svg run_1 "

@@ -127,7 +127,9 @@ int export_checkpoint(const ParsedArgs& arguments, CommandContext& context) {
     return 0;
   }
   context.console.print(str_cat(
-      "wrote ", out.string(), arguments.has("config") ? "" : ": weights only"));
+      "wrote ",
+      out.string(),
+      arguments.has("config") ? "" : " (weights only)"));
   for (const Json& name : left_out.as_array()) {
     context.console.warning(str_cat(
         "left out ",
@@ -136,7 +138,8 @@ int export_checkpoint(const ParsedArgs& arguments, CommandContext& context) {
   }
   if (!arguments.has("config")) {
     context.console.hint(
-        "`from_pretrained` also needs a config.json: pass `--config <folder>`");
+        "`from_pretrained` also needs a config.json: copy one into this "
+        "folder, or export to a new folder with `--config <folder>`");
   }
   return 0;
 }

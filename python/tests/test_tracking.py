@@ -183,7 +183,7 @@ class NativeTrackers(TrackerTest):
 
     def test_reject_what_they_cannot_log(self):
         accelerator = Accelerator(cpu=True, log_with="jsonl", project_dir=self.folder)
-        with self.assertRaisesRegex(errors.StateError, "without running trackers"):
+        with self.assertRaisesRegex(errors.StateError, "while no trackers were running"):
             accelerator.log({"a": 1})
         accelerator.init_trackers("project")
         with self.assertRaisesRegex(errors.ArgumentError, "a value of type `object` as `a`"):

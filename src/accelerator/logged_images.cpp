@@ -51,17 +51,16 @@ void check_images(
   if (channels != 1 && channels != 3 && channels != 4) {
     throw ArgumentError(
         str_cat(
-            "`log_images` got a tensor of type ",
-            tensor.scalar_type(),
-            " and shape ",
-            tensor.sizes(),
-            " as `",
+            "the value of `",
             key,
-            "` with `dataformats` `",
+            "` passed to `log_images` cannot be read as `",
             dataformats,
-            "`"),
-        "pass uint8 values, or real numbers from 0 to 1, with 1, 3 or 4 "
-        "channels");
+            "` images: its type is ",
+            tensor.scalar_type(),
+            ", and its shape is ",
+            tensor.sizes()),
+        "pass a 3-D tensor (one image) or a 4-D tensor (a batch) with 1, 3 or "
+        "4 channels, of uint8 values or of real numbers from 0 to 1");
   }
 }
 

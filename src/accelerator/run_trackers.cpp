@@ -110,9 +110,10 @@ const at::Tensor& image_tensor(const LogEntry& entry) {
   if (tensor == nullptr || !(*tensor)->defined()) {
     throw ArgumentError(
         str_cat(
-            "`log_images` got a value that is not a tensor as `",
+            "the value of `",
             entry.key,
-            "`"),
+            "` passed to `log_images` is ",
+            tensor == nullptr ? "not a tensor" : "an undefined tensor"),
         "pass a tensor with one or more images");
   }
   return **tensor;
@@ -213,7 +214,7 @@ void RunTrackers::init(
 bool RunTrackers::check_started(const char* caller) const {
   if (!log_with_.empty() && !trackers_) {
     throw StateError(
-        str_cat("`", caller, "` was called without running trackers"),
+        str_cat("`", caller, "` was called while no trackers were running"),
         "call `init_trackers` first, and `end_training` last");
   }
   return trackers_ && !trackers_->empty();
@@ -286,8 +287,9 @@ std::shared_ptr<GeneralTracker> RunTrackers::get(
   if (std::ranges::find(names_, name) == names_.end()) {
     throw ArgumentError(
         str_cat("this run has no tracker `", name, "`"),
-        names_.empty() ? "name it in `log_with`"
-                       : str_cat("its trackers are: ", join(names_, ", ")));
+        names_.empty()
+            ? "name it in `log_with`"
+            : str_cat("use one of its trackers: ", join(names_, ", ")));
   }
   const auto tracker = trackers_ ? trackers_->find(name) : nullptr;
   return tracker ? tracker : std::make_shared<BlankTracker>(name);

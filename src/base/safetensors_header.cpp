@@ -189,9 +189,12 @@ class Reader {
               begin,
               " and ",
               end,
-              ", but the file has ",
-              file_size_ - data_begin(),
-              " bytes of data"));
+              begin > end
+                  ? ", but the first must not be greater than the second"
+                  : str_cat(
+                        ", but the file has only ",
+                        file_size_ - data_begin(),
+                        " bytes of data")));
     }
     const std::optional<std::uint64_t> bytes = byte_count(entry);
     if (bytes != end - begin) {

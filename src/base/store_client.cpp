@@ -169,7 +169,12 @@ bool StoreClient::send_proof(
 void StoreClient::check_magic(std::string_view magic) const {
   constexpr auto kName = store::kMagic.substr(0, store::kMagic.size() - 1);
   if (!magic.starts_with(kName)) {
-    fail("is not the store of `accelerate launch`");
+    throw IoError(
+        str_cat(
+            "the program at ",
+            options_.endpoint.text(),
+            " is not the store of `accelerate launch`"),
+        "check the address and the port: another program may be using them");
   }
   if (magic != store::kMagic) {
     fail(str_cat(

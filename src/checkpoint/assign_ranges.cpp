@@ -92,7 +92,10 @@ class KeyRanges {
               describe_range(entry.offset, entry.length)),
           entry.name,
           str_cat(
-              ", but the tensor is ", describe_type(entry.dtype, entry.shape)));
+              ", but the tensor is ",
+              describe_type(entry.dtype, entry.shape),
+              ", which has only elements ",
+              describe_range(0, elements_in(entry.shape))));
     }
     if (entry.length > 0) {
       tensor.ranges.push_back({entry.offset, entry.length, {}});

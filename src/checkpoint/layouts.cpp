@@ -55,10 +55,13 @@ std::string type_in(const Json& layout, const std::string& name) {
   return type == nullptr ? "missing" : type->as_string();
 }
 
-// Describes a difference between rank 0 and another rank; empty if there is
-// none.
+// Describes a difference in `key` between rank 0 and another rank; empty if
+// there is none.
 std::string difference(
-    const Json& first, const Json& other, const std::size_t rank) {
+    const std::string& key,
+    const Json& first,
+    const Json& other,
+    const std::size_t rank) {
   std::set<std::string> names;
   add_names(names, first);
   add_names(names, other);
@@ -82,9 +85,13 @@ std::string difference(
   return str_cat(
       "rank ",
       first.is_null() ? rank : 0,
-      " has an empty list of tensors, but rank ",
+      " has `",
+      key,
+      "` without any tensors, but rank ",
       first.is_null() ? 0 : rank,
-      " has no list");
+      " does not have `",
+      key,
+      "`");
 }
 
 }  // namespace
@@ -114,7 +121,7 @@ void check_layouts(
       group.gather_object({layout_in(part, *key)});
   std::string found;
   for (std::size_t rank = 1; rank < layouts.size() && found.empty(); ++rank) {
-    found = difference(layouts.front(), layouts[rank], rank);
+    found = difference(*key, layouts.front(), layouts[rank], rank);
   }
   throw StateError(
       str_cat(

@@ -50,7 +50,7 @@ void check_project(const ProjectConfiguration& project) {
         "`ProjectConfiguration::total_limit` is set without "
         "`automatic_checkpoint_naming`",
         "set `automatic_checkpoint_naming`: `total_limit` uses the numbers in "
-        "the checkpoint names to decide which ones to delete");
+        "the checkpoint names to decide which checkpoints to delete");
   }
   if (project.automatic_checkpoint_naming && project.project_dir.empty()) {
     throw ArgumentError(

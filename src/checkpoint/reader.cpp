@@ -63,7 +63,8 @@ std::vector<Damage> read_checkpoint(
             ": ",
             kManifestFile,
             " is missing"),
-        "run `accelerate checkpoint list` to list complete checkpoints");
+        "run `accelerate checkpoint list <folder>` to list complete "
+        "checkpoints");
   }
   std::string list;
   for (const std::string& damage : damages) {
@@ -127,7 +128,7 @@ void check_same_run(const std::vector<Json>& all, const fs::path& folder) {
               folder.string(),
               " is not the same on all nodes: rank 0 has ",
               first,
-              ", rank ",
+              ", but rank ",
               rank,
               " has ",
               other),

@@ -111,7 +111,7 @@ bool RestoredGradients::fits(
           parameters.names[parameter],
           "` is ",
           type_and_shape(found->second),
-          ", but ",
+          " in the checkpoint, but ",
           type_and_shape(here),
           " in this run"));
       return false;

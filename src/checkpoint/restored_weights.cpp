@@ -130,7 +130,7 @@ void RestoredWeights::check_weight(
         name,
         "` is ",
         type_and_shape(saved),
-        ", but ",
+        " in the checkpoint, but ",
         type_and_shape(here),
         " in this run"));
   }

@@ -84,9 +84,8 @@ const SavedTensor& requested_tensor(
         request.name,
         "` in `",
         key,
-        "` were requested, but the tensor has ",
-        elements,
-        " elements"));
+        "` were requested, but the tensor has only elements ",
+        describe_range(0, elements)));
   }
   return found->second;
 }

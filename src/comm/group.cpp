@@ -40,7 +40,10 @@ void check_rank_and_size(int rank, int size, const GroupOptions& options) {
 
 c10::intrusive_ptr<c10d::Store> with_own_errors(
     const c10::intrusive_ptr<c10d::Store>& store) {
-  return report_errors(store, lost_store_text("the process with the store"));
+  return report_errors(
+      store,
+      {"lost the connection to the store, whose process has probably exited",
+       "the root cause is in the log of that process"});
 }
 
 }  // namespace
@@ -96,12 +99,9 @@ std::optional<Group> Group::subgroup(const std::vector<int>& ranks) const {
           str_cat(
               "subgroup: rank ",
               member,
-              " is not in the group of size ",
-              size(),
-              " (ranks 0–",
-              size() - 1,
-              ")"),
-          str_cat("pass only ranks from 0 to ", size() - 1));
+              " is not in this group, which has only ",
+              name_all_ranks(size())),
+          "pass only ranks in this group");
     }
   }
   if (ranks.empty() ||

@@ -19,8 +19,9 @@ class ACCELERATE_API GroupBackends {
   static c10d::Backend& cpu(const Group& group);
   /// Returns the backend for tensors on the group's device, or null.
   static c10d::Backend* device(const Group& group);
-  /// Returns a LibTorch process group with the group's backend for host memory,
-  /// to compare this library's classes with LibTorch's.
+  /// Wraps the backend of `group` for host memory in a LibTorch process group.
+  /// Tests and benchmarks use it to compare this library's classes with
+  /// LibTorch's.
   static c10::intrusive_ptr<c10d::ProcessGroup> process_group(
       const Group& group);
 };

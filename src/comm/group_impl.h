@@ -177,6 +177,8 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
   std::unique_ptr<RankMonitor> rank_monitor_;
 };
 
+/// Names the ranks in a group of this size, for example "ranks 0 to 3".
+std::string name_all_ranks(int size);
 /// Throws `ArgumentError` unless `from` is a rank of a group of this size.
 void check_from(const char* operation, int from, int size);
 /// Throws `ArgumentError` if `reduction` does not support the type of `tensor`.

@@ -92,6 +92,10 @@ std::vector<Json> decode(const std::string& text) {
 
 }  // namespace
 
+std::string name_all_ranks(int size) {
+  return size == 1 ? "rank 0" : str_cat("ranks 0 to ", size - 1);
+}
+
 void check_from(const char* operation, int from, int size) {
   if (from < 0 || from >= size) {
     throw ArgumentError(
@@ -99,12 +103,9 @@ void check_from(const char* operation, int from, int size) {
             operation,
             ": `from` is ",
             from,
-            ", but the group size is ",
-            size,
-            " (ranks 0–",
-            size - 1,
-            ")"),
-        str_cat("pass a rank from 0 to ", size - 1));
+            ", but this group has only ",
+            name_all_ranks(size)),
+        "pass a rank in this group");
   }
 }
 

@@ -41,7 +41,8 @@ Settings::Settings() {
 const Settings::Entry& Settings::entry(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) {
-    throw InternalError(str_cat("`", name, "` is not in the registry"));
+    throw InternalError(
+        str_cat("the setting `", name, "` is not in the registry of settings"));
   }
   return found->second;
 }

@@ -95,7 +95,8 @@ void refuse_workers(std::int64_t workers) {
   throw ArgumentError(
       str_cat(
           "this dataset cannot be copied for each of ", workers, " workers"),
-      "set `num_workers` to 0 or 1, or make its `get` const and thread-safe");
+      "set `num_workers` to 0 or 1, or make the dataset's `get` const and "
+      "thread-safe");
 }
 
 at::Generator make_generator() {

@@ -57,8 +57,8 @@ void DataLoaderBase::Impl::check_shard(const ShardOptions& requested) const {
   if (requested.configuration.split_batches && config.batch_sampler) {
     throw ArgumentError(
         "`split_batches` needs a `batch_size`, but a batch sampler has none",
-        "omit `split_batches`; the processes then receive whole batches in "
-        "turn");
+        "omit `split_batches`; the processes then take turns receiving whole "
+        "batches");
   }
   if (!trial.dispatches()) {
     return;
@@ -74,14 +74,17 @@ void DataLoaderBase::Impl::check_shard(const ShardOptions& requested) const {
       requested.group.rank() != requested.process_index) {
     throw ArgumentError(
         str_cat(
-            "`dispatch_batches` needs a process group of the ",
+            "`dispatch_batches` needs a process group in which this process "
+            "has rank ",
+            requested.process_index,
+            " of ",
             requested.num_processes,
-            " processes that share the data, but got a process group of size ",
-            requested.group.size(),
-            " in which this process has rank ",
-            requested.group.rank()),
-        "pass the process group of these processes, or set `dispatch_batches` "
-        "to false");
+            ", but got a process group in which it has rank ",
+            requested.group.rank(),
+            " of ",
+            requested.group.size()),
+        "pass the process group of the processes that share the data, or set "
+        "`dispatch_batches` to false");
   }
 }
 

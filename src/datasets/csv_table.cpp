@@ -205,8 +205,8 @@ class CsvTable : public Table {
             " cells, but the table has ",
             columns_.size(),
             columns_.size() == 1 ? " column" : " columns"),
-        "name all columns, or enclose cells that contain the delimiter in "
-        "quotes");
+        "name all columns, or put quotes around cells that contain the "
+        "delimiter");
   }
 
   Value parse(

@@ -156,9 +156,11 @@ std::string TypeGuess::changed_text(const std::string& text, Kind kind) const {
       kCsvBlockRows,
       " rows of the file, but only ",
       kind == Kind::boolean ? "booleans" : "numbers",
-      " in a later block of rows, where Hugging Face Datasets would change `",
+      " in a later block of rows, so Hugging Face Datasets would read `",
       shown(text),
-      "`");
+      "` as a ",
+      kind == Kind::boolean ? "boolean" : "number",
+      " and change its text");
 }
 
 // Converts a block to the type of the file's first block. Returns a problem if

@@ -167,7 +167,11 @@ bool StepRecorder::capture(
     const Body& body) {
   if (num_graphs_ == options_.max_graphs) {
     report_once(str_cat(
-        "there are more than ", num_graphs_, " combinations of input shapes"));
+        "there are more than ",
+        num_graphs_,
+        " combinations of input shapes; only the first ",
+        num_graphs_,
+        " use graphs"));
     return false;
   }
   CaptureDevice device(backend, client_.device(), pool_, num_graphs_);

@@ -31,7 +31,7 @@ std::string read_endpoint(const Environment& environment) {
         str_cat(
             "environment variable HF_ENDPOINT is `",
             accelerate::printable(endpoint),
-            "`, not a URL"),
+            "`, which starts with neither `https://` nor `http://`"),
         "set it to a URL such as https://huggingface.co, or unset it");
   }
   return endpoint;

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "base/text.h"
 
 namespace transformers {
 
@@ -15,8 +17,11 @@ std::filesystem::path expand_home(
   const auto home = environment.get("HOME");
   if (!home) {
     throw accelerate::ConfigError(
-        "the environment variable HOME is not set, so `~` cannot be expanded",
-        "set HF_HOME to a folder for downloaded and cached files");
+        accelerate::str_cat(
+            "the environment variable HOME is not set, so `",
+            accelerate::printable(path),
+            "` cannot be expanded"),
+        "set HOME, or use a path without `~`");
   }
   return std::filesystem::path(*home) /
          path.substr(std::min<std::size_t>(2, path.size()));

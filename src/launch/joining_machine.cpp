@@ -186,7 +186,7 @@ class JoiningMachine : public ControlPlane {
 
   static std::string refusal_hint(const Json& answer) {
     return is_stranger(answer)
-               ? "use another `--main_process_port` for each step"
+               ? "use a different `--main_process_port` for each Slurm step"
                : "";
   }
 

@@ -142,8 +142,8 @@ class MainMachine : public ControlPlane {
     const std::scoped_lock lock(mutex_);
     if (rendezvous_.refused_a_secret()) {
       return "give every machine the same job secret: set the same "
-             "ACCELERATE_JOB_SECRET, or copy the `job_secret_file` of this "
-             "machine";
+             "ACCELERATE_JOB_SECRET, or copy the job secret file of this "
+             "machine to the other machines (see `--job_secret_file`)";
     }
     return str_cat(
         "run the same command on the missing machines; they must be able to "

@@ -67,8 +67,7 @@ void check_file(int fd, const fs::path& path) {
             info.st_uid,
             ", but this process runs as user ",
             ::geteuid()),
-        "make a copy of the file that belongs to you, or set "
-        "ACCELERATE_JOB_SECRET");
+        "make your own copy of the file, or set ACCELERATE_JOB_SECRET");
   }
   if ((info.st_mode & 077U) != 0) {
     throw ConfigError(

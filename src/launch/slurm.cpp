@@ -130,7 +130,7 @@ std::int64_t node_index(const Environment& environment, std::int64_t nodes) {
         str_cat(
             "environment variable SLURM_NODEID is `",
             node,
-            "`, but SLURM_STEP_NUM_NODES is `",
+            "`, but must be less than SLURM_STEP_NUM_NODES, which is `",
             nodes,
             "`"),
         "start the launcher with `srun`, which sets both variables");

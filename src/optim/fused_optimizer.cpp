@@ -22,7 +22,7 @@ void check_scalar(const char* name, const at::Tensor& tensor) {
     throw ArgumentError(str_cat(
         "`",
         name,
-        "` must be a single float, but it has shape ",
+        "` must be a float32 tensor with one element, but it has shape ",
         tensor.sizes(),
         " and type ",
         tensor.scalar_type()));

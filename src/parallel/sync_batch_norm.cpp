@@ -168,7 +168,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
     if (at::GradMode::is_enabled()) {
       throw UnsupportedError(
           "synchronized batch norm does not support second derivatives",
-          "leave out `create_graph`, or do not convert this model");
+          "leave out `create_graph`, or use ordinary batch norm");
     }
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& input = saved[0];

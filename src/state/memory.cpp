@@ -101,9 +101,8 @@ void BatchSizeSearch::failed(const std::exception_ptr& error) {
             "the `reduce` function passed to `find_executable_batch_size` "
             "returned ",
             next,
-            " for batch size ",
-            batch_size_,
-            ", which is not smaller"),
+            ", which is not smaller than the current batch size of ",
+            batch_size_),
         "return a smaller batch size, or 0 to stop");
   }
   if (next < 1) {

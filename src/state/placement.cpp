@@ -50,8 +50,8 @@ std::optional<c10::Device> requested_device(
             " is `",
             *text,
             "`, but the CPU was requested"),
-        "unset ACCELERATE_TORCH_DEVICE, or stop requesting the CPU with "
-        "ACCELERATE_USE_CPU or `cpu`");
+        "unset ACCELERATE_TORCH_DEVICE, or remove what requests the CPU: "
+        "`--cpu`, ACCELERATE_USE_CPU or the option `cpu`");
   }
   if (!device->is_cpu() && !device->is_cuda()) {
     throw UnsupportedError(

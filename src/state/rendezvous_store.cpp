@@ -146,7 +146,7 @@ StorePtr open_file(const std::string& path, const Topology& topology) {
   return report_errors(
       c10::make_intrusive<c10d::FileStore>(path, topology.num_processes),
       {str_cat("cannot use ", path, " as the store"),
-       "every rank must be able to read and write this file"});
+       "check that every rank can read and write this file"});
 }
 
 // A TCPStore has no secret, so the processes of a Slurm step check that they

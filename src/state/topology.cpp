@@ -140,7 +140,7 @@ class Reader {
               "`, but ",
               limit_name,
               " is `",
-              limit,
+              environment_.get(limit_name).value_or(""),
               "`"),
           str_cat("set ", name, " to a number from 0 to ", limit - 1));
     }
@@ -311,9 +311,8 @@ class Reader {
             kTasksPerNode,
             " is `",
             text,
-            "`, a list of ",
-            first,
-            first == 1 ? " node" : " nodes"),
+            "`, which covers only ",
+            first == 1 ? "node 0" : str_cat("nodes 0 to ", first - 1)),
         "start the program with `srun`, which sets both variables");
   }
 
@@ -326,7 +325,7 @@ class Reader {
           str_cat(
               "environment variable MASTER_ADDR is `",
               address,
-              "`, not localhost, so the job may span several machines, but ",
+              "`, so the job may span several machines, but ",
               names_.local_rank,
               " is not set"),
           str_cat(
@@ -364,6 +363,7 @@ class Reader {
     if (topology.num_nodes >= min_nodes && topology.num_nodes <= max_nodes) {
       return;
     }
+    const bool too_few = topology.num_nodes < min_nodes;
     throw ConfigError(
         str_cat(
             "environment variable ",
@@ -374,7 +374,9 @@ class Reader {
             topology.local_num_processes,
             " of ",
             topology.num_processes,
-            " processes"),
+            " processes, so the number of machines is at ",
+            too_few ? "least " : "most ",
+            too_few ? min_nodes : max_nodes),
         min_nodes == max_nodes
             ? str_cat("set ", names_.nodes, " to ", max_nodes)
             : str_cat(

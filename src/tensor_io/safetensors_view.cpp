@@ -25,8 +25,8 @@ std::vector<std::int64_t> shape_of(
           path,
           ": tensor `",
           printable(entry.name),
-          "` has rows with an odd number of F4 elements, which LibTorch packs "
-          "in pairs"));
+          "` has rows with an odd number of F4 elements, but LibTorch packs F4 "
+          "elements in pairs"));
     }
     shape.back() /= 2;
   }

@@ -41,7 +41,12 @@ TensorMap load_indexed(const fs::path& index) {
     for (const std::string& tensor : listed) {
       if (!file.contains(tensor)) {
         throw FormatError(str_cat(
-            index.string(), ": `", printable(tensor), "` is not in ", name));
+            index.string(),
+            ": `",
+            printable(tensor),
+            "` is mapped to `",
+            name,
+            "`, which does not contain it"));
       }
       tensors.emplace(tensor, file.tensor(tensor));
     }

@@ -84,8 +84,8 @@ void check_padding(
   if (!pad_id) {
     throw ArgumentError(
         "padding is requested, but the tokenizer has no padding token",
-        "load the tokenizer with .special_tokens = {{\"pad_token\", …}}, for "
-        "example with its \"eos_token\" as the value");
+        "load the tokenizer with `.special_tokens = {{\"pad_token\", …}}`; the "
+        "padding token can be its `eos_token`");
   }
   if (resolved.truncation != TruncationStrategy::do_not_truncate &&
       options.pad_to_multiple_of &&

@@ -28,7 +28,7 @@ std::vector<TokenRange> split_windows(
         str_cat(
             "stride is ",
             stride,
-            ", but it must be less than the number of text tokens in a row (",
+            ", but it must be less than the number of text tokens per row (",
             length,
             ")"),
         "use a smaller stride or a larger max_length");

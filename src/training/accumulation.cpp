@@ -148,7 +148,7 @@ std::string Accumulation::incompatibility(const Json& state) const {
       weighting->as_string(),
       "`, but this run accumulates over ",
       plugin_.num_steps,
-      " micro-steps with `",
+      " micro-steps with weighting `",
       name_of(plugin_.weighting),
       "`");
 }

@@ -16,12 +16,14 @@ namespace accelerate {
 namespace {
 
 void check_loss(const at::Tensor& loss, bool debug) {
-  if (!loss.defined() || loss.numel() != 1) {
+  if (!loss.defined()) {
     throw ArgumentError(
-        loss.defined()
-            ? str_cat(
-                  "backward needs a scalar loss, but got shape ", loss.sizes())
-            : std::string("backward got an undefined loss"),
+        "backward got an undefined loss",
+        "compute the loss first, for example by passing `labels` to the model");
+  }
+  if (loss.numel() != 1) {
+    throw ArgumentError(
+        str_cat("backward needs a scalar loss, but got shape ", loss.sizes()),
         "reduce it first, for example with `loss.mean()`");
   }
   if (!loss.requires_grad()) {

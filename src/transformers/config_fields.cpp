@@ -119,11 +119,11 @@ void read_labels(FieldReader& reader, PretrainedConfig& common) {
   }
   for (const auto& [key, value] : names->as_object()) {
     const auto id = parse_integer(key);
-    if (!id || *id < 0 || !value.is_string()) {
-      fail(str_cat(
-          ": `",
-          printable(key),
-          "` is not a label number, or its value is not a string"));
+    if (!id || *id < 0) {
+      fail(str_cat(": `", printable(key), "` is not a label number"));
+    }
+    if (!value.is_string()) {
+      fail(str_cat(": the value of `", printable(key), "` is not a string"));
     }
     common.id2label[*id] = value.as_string();
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
@@ -34,6 +35,18 @@ void check_padding(const PaddingOptions& options) {
   }
 }
 
+/// Describes the types of a cell, in the order of `Value`.
+constexpr std::string_view kCellTypes[] = {
+    "missing",
+    "a boolean",
+    "an integer",
+    "a real number",
+    "a string",
+    "a list of integers",
+    "a list of real numbers",
+    "a list of strings",
+};
+
 /// Returns the name of a cell for error messages.
 std::string cell_name(std::size_t row, std::string_view column) {
   return str_cat("row ", row, " of the batch, column `", column, "`: ");
@@ -45,16 +58,24 @@ const T& cell(const Rows& rows, std::size_t row, std::string_view column) {
     throw ArgumentError(
         str_cat(cell_name(row, column), "the column does not exist"));
   }
-  const T* value = std::get_if<T>(&rows[row].at(column));
-  if (value == nullptr) {
+  const Value& value = rows[row].at(column);
+  if (const T* typed = std::get_if<T>(&value)) {
+    return *typed;
+  }
+  if (value.index() == 0) {
     throw ArgumentError(
-        str_cat(
-            cell_name(row, column),
-            "the value is missing or does not have the type of the column"),
+        str_cat(cell_name(row, column), "the value is missing"),
         "fill missing values with `map`, or use `filter` to remove rows with "
         "missing values");
   }
-  return *value;
+  throw ArgumentError(
+      str_cat(
+          cell_name(row, column),
+          "the value is ",
+          kCellTypes[value.index()],
+          ", but must be ",
+          kCellTypes[Value(std::in_place_type<T>).index()]),
+      "convert the column with `map`");
 }
 
 std::int64_t padded_length(const Rows& rows, const PaddingOptions& options) {

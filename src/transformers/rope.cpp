@@ -143,10 +143,13 @@ at::Tensor longrope_F(
               : needed(rope.short_factor, rope, "short_factor");
   if (static_cast<std::int64_t>(factors.size()) * 2 != head_dim) {
     throw ArgumentError(str_cat(
-        "the number of factors in `rope_parameters` is ",
+        "`",
+        is_long ? "long_factor" : "short_factor",
+        "` in `rope_parameters` has length ",
         factors.size(),
-        ", but the number of channel pairs is ",
-        head_dim / 2));
+        ", but must have length ",
+        head_dim / 2,
+        ", half of `head_dim`"));
   }
   return 1.0 / (at::tensor(factors, at::kFloat) *
                 powers_F(rope.rope_theta, head_dim));

@@ -334,7 +334,7 @@ TEST(SaveOnEachNode, RefusesToLoadCheckpointsOfDifferentSaves) {
         message_of<FormatError>(
             [&] { load_checkpoint(node_folder / "c", group, false); }),
         HasSubstr("is not the same on all nodes: rank 0 has step 5, "
-                  "iteration 0 and world size 2, rank 1 has step 7"));
+                  "iteration 0 and world size 2, but rank 1 has step 7"));
   });
 }
 

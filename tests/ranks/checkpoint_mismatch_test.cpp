@@ -28,8 +28,8 @@ TEST(CheckpointMismatch, IsListedAndChangesNothing) {
 
   EXPECT_THAT(
       message_of<FormatError>([&] { run.accelerator.load_state(checkpoint); }),
-      HasSubstr("model: weight `weight` is Float[30, 160], but Float[30, 161] "
-                "in this run"));
+      HasSubstr("model: weight `weight` is Float[30, 160] in the checkpoint, "
+                "but Float[30, 161] in this run"));
   EXPECT_TRUE(at::equal(run.net->weight, before));
 }
 
@@ -79,19 +79,20 @@ TEST(CheckpointMismatch, OfWeightTypesIsReportedAndConvertedWithoutStrict) {
   EXPECT_THAT(
       message_of<FormatError>([&] { run.accelerator.load_state(saved); }),
       testing::AllOf(
-          HasSubstr("model: weight `weight` is Double[3, 4], but Float[3, 4] "
-                    "in this run"),
-          HasSubstr(
-              "model: weight `bias` is Double[3], but Float[3] in this run")));
+          HasSubstr("model: weight `weight` is Double[3, 4] in the "
+                    "checkpoint, but Float[3, 4] in this run"),
+          HasSubstr("model: weight `bias` is Double[3] in the checkpoint, but "
+                    "Float[3] in this run")));
   EXPECT_TRUE(at::equal(run.net->weight, before));
 
   const auto report = run.accelerator.load_state(saved, {.strict = false});
   EXPECT_THAT(
       report.left_out,
       testing::IsSupersetOf(
-          {"model: weight `bias` is Double[3], but Float[3] in this run",
-           "model: weight `weight` is Double[3, 4], but Float[3, 4] in this "
-           "run"}));
+          {"model: weight `bias` is Double[3] in the checkpoint, but Float[3] "
+           "in this run",
+           "model: weight `weight` is Double[3, 4] in the checkpoint, but "
+           "Float[3, 4] in this run"}));
   EXPECT_TRUE(at::equal(run.net->weight, first.net->weight.to(at::kFloat)));
   EXPECT_EQ(run.net->weight.scalar_type(), at::kFloat);
   run.step();

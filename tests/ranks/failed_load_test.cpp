@@ -179,8 +179,8 @@ std::vector<WrongCheckpoint> wrong_checkpoints() {
        [](auto& contents) {
          contents.rank_state["gradient.0.weight"] = at::zeros({2, 2});
        },
-       "model: the gradient of `weight` is Float[2, 2], but Float[3, 6] "
-       "in this run"},
+       "model: the gradient of `weight` is Float[2, 2] in the checkpoint, but "
+       "Float[3, 6] in this run"},
       {"AGradientOfNoParameter",
        [](auto& contents) {
          contents.rank_state["gradient.0.other"] = at::zeros({2, 2});
@@ -248,8 +248,8 @@ TEST_P(OtherModelWidth, InTheMiddleOfAnAccumulationIsSkipped) {
     EXPECT_THAT(
         report.left_out,
         testing::Contains(
-            "model: the gradient of `weight` is Float[3, 6], but Float[3, 7] "
-            "in this run"));
+            "model: the gradient of `weight` is Float[3, 6] in the checkpoint, "
+            "but Float[3, 7] in this run"));
     EXPECT_TRUE(run.net->weight.eq(0.5).all().item<bool>());
     EXPECT_FALSE(run.net->bias.eq(0.25).any().item<bool>());
 

@@ -62,7 +62,7 @@ TEST_P(Groups, RejectRanksOutsideTheGroup) {
     EXPECT_EQ(
         message_of<ArgumentError>(
             [&] { static_cast<void>(world.subgroup({0, 2})); }),
-        "subgroup: rank 2 is not in the group of size 2 (ranks 0–1)");
+        "subgroup: rank 2 is not in this group, which has only ranks 0 to 1");
     EXPECT_EQ(sum_over(world, 1), 2);
   });
 }

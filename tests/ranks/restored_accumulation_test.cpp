@@ -223,10 +223,12 @@ TEST(RestoredAccumulations, WithDifferentWeightsAreRefused) {
       "over ";
   EXPECT_THAT(
       load_error(checkpoint, StartedRun(2, fixed)),
-      testing::HasSubstr(std::string(kPrefix) + "2 micro-steps with `fixed`"));
+      testing::HasSubstr(
+          std::string(kPrefix) + "2 micro-steps with weighting `fixed`"));
   EXPECT_THAT(
       load_error(checkpoint, StartedRun(3, group)),
-      testing::HasSubstr(std::string(kPrefix) + "3 micro-steps with `group`"));
+      testing::HasSubstr(
+          std::string(kPrefix) + "3 micro-steps with weighting `group`"));
 
   StartedRun other(2, fixed);
   EXPECT_THAT(

@@ -259,7 +259,7 @@ def a_stranger_on_the_users_port_is_refused_with_an_error(shell):
     for expected in (
             rf"error: this is machine 0 of step \d+ of Slurm job {number}, but n2 belongs to "
             rf"step \d+ of Slurm job {number}",
-            "hint: use another `--main_process_port` for each step",
+            "hint: use a different `--main_process_port` for each Slurm step",
             "cannot listen on tcp:n1:24100: Address already in use"):
         if not re.search(expected, text):
             raise Failed(f"no `{expected}`:\n{text}")
@@ -391,7 +391,7 @@ def variables_that_are_missing_or_contradictory(shell):
     for change, text in (
             ("-u SLURM_NODEID", "SLURM_STEP_ID is `0`, but SLURM_NODEID is not set"),
             ("-u SLURM_STEP_NODELIST", "but SLURM_STEP_NODELIST is not set"),
-            ("SLURM_NODEID=2", "SLURM_NODEID is `2`, but SLURM_STEP_NUM_NODES is `2`"),
+            ("SLURM_NODEID=2", "SLURM_NODEID is `2`, but must be less than SLURM_STEP_NUM_NODES"),
             ("SLURM_STEP_NODELIST=n[1-3]", "a list of 3 nodes, but SLURM_STEP_NUM_NODES is `2`")):
         shell.run(f"{PER_NODE} env {change} {LAUNCH} sleep 50").check(2, text, "hint: ")
 

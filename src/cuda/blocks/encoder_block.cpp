@@ -100,9 +100,9 @@ void check_unpadded_input(
         "an unpadded batch must be one row of tokens without a mask, and its "
         "heads must have 32 or 64 channels, but this batch has shape ",
         x_BTD.sizes(),
-        ", ",
-        options.heads,
-        options.heads == 1 ? " head" : " heads",
+        ", heads of ",
+        x_BTD.size(2) / options.heads,
+        " channels",
         mask_bias.defined() ? " and a mask" : " and no mask"));
   }
 }

@@ -416,8 +416,10 @@ Problem problem_of(
     throw ArgumentError(str_cat(
         "the product of ",
         a.sizes(),
+        options.transpose_a ? " (transposed)" : "",
         " and ",
         b.sizes(),
+        options.transpose_b ? " (transposed)" : "",
         " cannot have shape ",
         out.sizes()));
   }

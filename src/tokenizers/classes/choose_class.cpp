@@ -203,7 +203,7 @@ const TokenizerClass& choose_class(const ClassQuery& query) {
       throw UnsupportedError(
           str_cat(
               origin(query, names, name),
-              ", for which the folder needs a tokenizer.json"),
+              ", so a tokenizer.json is needed, but the folder has none"),
           "save the tokenizer with a current version of Hugging Face "
           "Transformers");
     }

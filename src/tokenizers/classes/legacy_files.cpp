@@ -90,12 +90,6 @@ Json read_merges_txt(const std::string& source) {
   return merges;
 }
 
-std::string join_names(const std::vector<const char*>& names) {
-  const std::vector<std::string> list(names.begin(), names.end());
-  return str_cat(
-      list.size() > 1 ? "both " : "", accelerate::join(list, " and "));
-}
-
 [[noreturn]] void throw_missing(
     const fs::path& folder,
     const TokenizerClass& kind,
@@ -111,15 +105,16 @@ std::string join_names(const std::vector<const char*>& names) {
         "save the tokenizer with a current version of Hugging Face "
         "Transformers");
   }
+  const std::vector<std::string> list(names.begin(), names.end());
   throw accelerate::IoError(
       str_cat(
-          "`",
-          folder.string(),
-          "` contains neither tokenizer.json nor ",
-          join_names(names),
-          ", which the tokenizer class `",
+          "the tokenizer class `",
           kind.name,
-          "` needs"),
+          "` needs tokenizer.json, or ",
+          accelerate::join(list, " and "),
+          ", but `",
+          folder.string(),
+          "` contains neither"),
       "pass a folder that `save_pretrained` wrote");
 }
 

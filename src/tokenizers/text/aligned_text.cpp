@@ -52,11 +52,9 @@ void AlignedText::assign_part(const AlignedText& source, const Span& range) {
 void AlignedText::fail_size() const {
   throw accelerate::FormatError(
       accelerate::str_cat(
-          "the stages of the tokenizer would make a text more than ",
-          kMaxGrowth,
-          " times as long as the original: longer than ",
+          "the stages of the tokenizer would make the text longer than ",
           max_size_,
-          " bytes"),
+          " bytes, the limit for a text of its original length"),
       "check the `Replace` and `Precompiled` stages of tokenizer.json");
 }
 

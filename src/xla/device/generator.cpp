@@ -8,6 +8,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include "accelerate/error.h"
+#include "base/str_cat.h"
 #include "xla/graph/build.h"
 
 namespace accelerate::xla {
@@ -44,7 +45,11 @@ class XlaGenerator final : public c10::GeneratorImpl {
 
   void set_state(const c10::TensorImpl& tensor) override {
     if (tensor.numel() != sizeof(State)) {
-      throw FormatError("the state of an XLA generator has 16 bytes");
+      throw FormatError(str_cat(
+          "the random state has ",
+          tensor.numel(),
+          " bytes, but the state of an XLA generator has ",
+          sizeof(State)));
     }
     std::memcpy(&state_, tensor.data(), sizeof(State));
   }

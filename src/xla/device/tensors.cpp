@@ -218,8 +218,8 @@ ElementType element_type_of(c10::ScalarType type) {
     case c10::ScalarType::Bool:
       return ElementType::pred;
     default:
-      throw UnsupportedError(
-          str_cat("the XLA device has no tensors of type ", toString(type)));
+      throw UnsupportedError(str_cat(
+          "the XLA device does not support tensors of type ", toString(type)));
   }
 }
 

@@ -110,7 +110,7 @@ Tracer& open_device(const DeviceOptions& options) {
     if (!same(opened_with, options)) {
       throw StateError(
           "the XLA device is already open with different options",
-          "open it once, with the options of the whole program");
+          "use the same XLA options everywhere in the program");
     }
     return *existing;
   }

@@ -153,7 +153,8 @@ Value index_value(
     throw UnsupportedError(
         str_cat(
             call.name(),
-            " with a boolean mask has a result whose shape depends on data"),
+            " with a boolean mask is not supported on the XLA device: the "
+            "shape of the result depends on the mask"),
         "use `where` or `masked_fill`, or index on the CPU");
   }
   return wrapped(

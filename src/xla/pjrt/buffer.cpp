@@ -37,8 +37,10 @@ ElementType element_type(PJRT_Buffer_Type type) {
       return pair.element;
     }
   }
-  throw UnsupportedError(
-      str_cat("a program returned an array of PJRT type ", type));
+  throw UnsupportedError(str_cat(
+      "a program returned an array of PJRT type ",
+      type,
+      ", which is not supported"));
 }
 
 PJRT_Buffer_MemoryLayout row_major(

@@ -170,12 +170,12 @@ TEST(Trackers, RejectTensorsThatAreNotImages) {
       message_of<ArgumentError>([&] {
         run.accelerator.log_images({{"x", torch::rand({2, 2, 2, 2})}});
       }),
-      "`log_images` got a tensor of type Float and shape [2, 2, 2, 2] as `x` "
-      "with `dataformats` `NCHW`");
+      "the value of `x` passed to `log_images` cannot be read as `NCHW` "
+      "images: its type is Float, and its shape is [2, 2, 2, 2]");
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { run.accelerator.log_images({{"x", 1.0}}); }),
-      "`log_images` got a value that is not a tensor as `x`");
+      "the value of `x` passed to `log_images` is not a tensor");
 }
 
 TEST(Trackers, MustBeStartedBeforeValuesAreLogged) {
@@ -183,7 +183,7 @@ TEST(Trackers, MustBeStartedBeforeValuesAreLogged) {
 
   EXPECT_EQ(
       message_of<StateError>([&] { run.accelerator.log({{"a", 1}}); }),
-      "`log` was called without running trackers");
+      "`log` was called while no trackers were running");
 }
 
 TEST(Trackers, CanFinishBeforeTheEndOfTheTraining) {
@@ -198,7 +198,7 @@ TEST(Trackers, CanFinishBeforeTheEndOfTheTraining) {
   EXPECT_EQ(tracker->logged.size(), 1U);
   EXPECT_EQ(
       message_of<StateError>([&] { run.accelerator.log({{"a", 1}}); }),
-      "`log` was called without running trackers");
+      "`log` was called while no trackers were running");
 }
 
 TEST(Trackers, AreNotNeeded) {

@@ -123,12 +123,12 @@ std::vector<BadHeader> bad_headers() {
        "byte 9: `a`: `data_offsets` is not a pair"},
       {"backwards",
        tensors_file(entry(f32 + "[4,0]"), 4),
-       "byte 9: `a`: `data_offsets` are 4 and 0, but the file has 4 bytes of "
-       "data"},
+       "byte 9: `a`: `data_offsets` are 4 and 0, but the first must not be "
+       "greater than the second"},
       {"past_the_end",
        tensors_file(entry(f32 + "[0,8]"), 4),
-       "byte 9: `a`: `data_offsets` are 0 and 8, but the file has 4 bytes of "
-       "data"},
+       "byte 9: `a`: `data_offsets` are 0 and 8, but the file has only 4 "
+       "bytes of data"},
       {"shape_and_length",
        tensors_file(entry(f32 + "[0,8]"), 8),
        "byte 9: `a`: the shape needs 4 bytes, but `data_offsets` span 8"},

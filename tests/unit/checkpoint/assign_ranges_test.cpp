@@ -238,11 +238,11 @@ TEST(AssignRanges, RefusesElementsThatTheTensorDoesNotHave) {
   EXPECT_EQ(
       refusal_of({{range("a", 0, 8)}, {range("a", 8, 3)}}),
       "rank 1 has elements [8, 11) of tensor `a` in `optimizer`, but the "
-      "tensor is Float[2, 5]");
+      "tensor is Float[2, 5], which has only elements [0, 10)");
   EXPECT_EQ(
       refusal_of({{range("a", -1, 8)}}),
       "rank 0 has elements [-1, 7) of tensor `a` in `optimizer`, but the "
-      "tensor is Float[2, 5]");
+      "tensor is Float[2, 5], which has only elements [0, 10)");
 }
 
 TEST(PartOf, RefusesAKeyThatIsInWeightsAndInRanges) {

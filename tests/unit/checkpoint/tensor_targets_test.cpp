@@ -81,7 +81,7 @@ TEST_F(RequestedRangesTest, MustExist) {
   EXPECT_EQ(
       message_of<ArgumentError>([&] { request({{"a", 8, 3}}); }),
       "elements [8, 11) of tensor `a` in `optimizer` were requested, but the "
-      "tensor has 10 elements");
+      "tensor has only elements [0, 10)");
   EXPECT_THAT(
       message_of<ArgumentError>([&] { request({{"a", 11, 0}}); }),
       testing::StartsWith("elements [11, 11) of tensor `a`"));

@@ -504,9 +504,8 @@ TEST(ShardedLoader, RefusesRulesThatDoNotFit) {
       "`split_batches` cannot divide a `batch_size` of 3 among 2 processes");
   EXPECT_EQ(
       message_of<ArgumentError>([&] { odd.shard(dispatch); }),
-      "`dispatch_batches` needs a process group of the 2 processes that share "
-      "the data, but got a process group of size 1 in which this process has "
-      "rank 0");
+      "`dispatch_batches` needs a process group in which this process has rank "
+      "0 of 2, but got a process group in which it has rank 0 of 1");
   EXPECT_EQ(
       message_of<ArgumentError>([&] { structs.shard(dispatch); }),
       "`dispatch_batches` needs batches that are default-constructible nests "

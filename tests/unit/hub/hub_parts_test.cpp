@@ -200,7 +200,9 @@ TEST(HubOptions, RejectInvalidValues) {
       message_of<ConfigError>([] {
         hub_options_from({{"HOME", "/"}, {"HF_ENDPOINT", "ftp://x"}});
       }),
-      "environment variable HF_ENDPOINT is `ftp://x`, not a URL");
+      "environment variable HF_ENDPOINT is `ftp://x`, which starts with "
+      "neither "
+      "`https://` nor `http://`");
   EXPECT_EQ(
       message_of<ConfigError>(
           [] { hub_options_from({{"HOME", "/"}, {"HF_TOKEN", "a\nX: y"}}); }),

@@ -406,7 +406,9 @@ TEST(SlurmStepMachines, AreRefusedByAnotherStepOnTheUsersPort) {
         error.what(),
         "this is machine 0 of step 3 of Slurm job 4711, but node-1 belongs to "
         "step 4 of Slurm job 4711");
-    EXPECT_EQ(error.hint(), "use another `--main_process_port` for each step");
+    EXPECT_EQ(
+        error.hint(),
+        "use a different `--main_process_port` for each Slurm step");
   }
   main->cancel();
   EXPECT_THROW((void)waiting.get(), DistributedError);

@@ -405,8 +405,8 @@ TEST(Slurm, RefusesVariablesThatAreMissingOrContradictory) {
   }
   EXPECT_EQ(
       slurm_error("SLURM_NODEID", "2"),
-      "environment variable SLURM_NODEID is `2`, but SLURM_STEP_NUM_NODES is "
-      "`2`");
+      "environment variable SLURM_NODEID is `2`, but must be less than "
+      "SLURM_STEP_NUM_NODES, which is `2`");
   EXPECT_EQ(
       slurm_error("SLURM_STEP_NODELIST", "gpu[07-09]"),
       "environment variable SLURM_STEP_NODELIST is `gpu[07-09]`, a list of 3 "

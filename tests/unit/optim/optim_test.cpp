@@ -375,8 +375,8 @@ TEST(FusedOptimizer, RejectsInvalidArguments) {
                  param_group({p}, SGDOptions{.lr = 0.1})},
              0.1);
        }},
-      {"`found_inf` must be a single float, but it has shape [2] and type "
-       "Float",
+      {"`found_inf` must be a float32 tensor with one element, but it has "
+       "shape [2] and type Float",
        [&] { SGD({p}, 0.1).set_scale({}, at::zeros({2})); }},
   };
   for (const auto& [message, body] : rejections) {

@@ -81,7 +81,7 @@ TEST(FindExecutableBatchSize, RejectsAFunctionThatDoesNotReduce) {
       message_of<ArgumentError>(
           [] { sizes_tried(1, 16, [](std::int64_t size) { return size; }); }),
       "the `reduce` function passed to `find_executable_batch_size` returned "
-      "16 for batch size 16, which is not smaller");
+      "16, which is not smaller than the current batch size of 16");
   EXPECT_EQ(
       message_of<ArgumentError>([] { sizes_tried(1, 0); }),
       "`starting_batch_size` is 0");

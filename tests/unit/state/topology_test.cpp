@@ -430,7 +430,7 @@ INSTANTIATE_TEST_SUITE_P(
             "MoreMachinesThanProcesses",
             torchrun_with("GROUP_WORLD_SIZE", "4"),
             "environment variable GROUP_WORLD_SIZE is `4`, but this machine "
-            "runs 2 of 4 processes",
+            "runs 2 of 4 processes, so the number of machines is at most 3",
             "set GROUP_WORLD_SIZE to a number from 2 to 3"},
         Contradiction{
             "OneMachineWithoutAllProcesses",
@@ -441,7 +441,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"GROUP_RANK", "0"},
              {"GROUP_WORLD_SIZE", "1"}},
             "environment variable GROUP_WORLD_SIZE is `1`, but this machine "
-            "runs 2 of 3 processes",
+            "runs 2 of 3 processes, so the number of machines is at least 2",
             "set GROUP_WORLD_SIZE to 2"},
         Contradiction{
             "NodeNotBelowTheNumberOfNodes",
@@ -503,7 +503,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"SLURM_STEP_NUM_NODES", "2"},
              {"SLURM_STEP_TASKS_PER_NODE", "2"}},
             "environment variable SLURM_NODEID is `1`, but "
-            "SLURM_STEP_TASKS_PER_NODE is `2`, a list of 1 node",
+            "SLURM_STEP_TASKS_PER_NODE is `2`, which covers only node 0",
             "start the program with `srun`, which sets both variables"},
         Contradiction{
             "LocalRankNotBelowLocalSize",
@@ -527,8 +527,8 @@ INSTANTIATE_TEST_SUITE_P(
         Contradiction{
             "AnotherMachineWithoutLocalRank",
             {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node-a"}},
-            "environment variable MASTER_ADDR is `node-a`, not localhost, so "
-            "the job may span several machines, but LOCAL_RANK is not set",
+            "environment variable MASTER_ADDR is `node-a`, so the job may span "
+            "several machines, but LOCAL_RANK is not set",
             "set LOCAL_RANK and LOCAL_WORLD_SIZE, or use a launcher, which "
             "sets these variables"},
         Contradiction{

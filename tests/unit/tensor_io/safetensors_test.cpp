@@ -298,7 +298,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadIndex{
             "absent_tensor",
             R"({"weight_map": {"b": "m1.safetensors"}})",
-            "`b` is not in m1.safetensors"}),
+            "`b` is mapped to `m1.safetensors`, which does not contain it"}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 TEST(Sharded, ReportsWhatAFolderLacks) {

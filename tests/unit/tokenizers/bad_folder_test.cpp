@@ -105,15 +105,15 @@ TEST(BadTokenizerFolder, DoesNotGuessTheClassOfAnUnknownModel) {
   model.write("config.json", R"({"model_type":"no_such_model"})");
   EXPECT_EQ(
       model.message(),
-      "config.json: $.model_type is `no_such_model`, for which the folder "
-      "needs a tokenizer.json");
+      "config.json: $.model_type is `no_such_model`, so a tokenizer.json is "
+      "needed, but the folder has none");
 
   const ClassFolder kind;
   kind.write("tokenizer_config.json", R"({"tokenizer_class":"NoSuch"})");
   EXPECT_EQ(
       kind.message(),
-      "tokenizer_config.json: $.tokenizer_class is `NoSuch`, for which the "
-      "folder needs a tokenizer.json");
+      "tokenizer_config.json: $.tokenizer_class is `NoSuch`, so a "
+      "tokenizer.json is needed, but the folder has none");
 }
 
 TEST(BadTokenizerFolder, RefusesAClassWithItsOwnPythonCode) {

@@ -160,8 +160,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{
             "label_without_number",
             R"({"model_type": "bert", "id2label": {"a": "b"}})",
-            "config.json: `id2label`: `a` is not a label number, or its value "
-            "is not a string"},
+            "config.json: `id2label`: `a` is not a label number"},
+        BadConfig{
+            "label_without_name",
+            R"({"model_type": "bert", "id2label": {"0": 1}})",
+            "config.json: `id2label`: the value of `0` is not a string"},
         BadConfig{
             "rope_key",
             R"({"model_type": "llama", "rope_parameters": {"swing": 1}})",
@@ -436,7 +439,18 @@ INSTANTIATE_TEST_SUITE_P(
                 .hidden_size = 8,
                 .num_attention_heads = 2,
                 .rope_parameters = {.rope_type = "linear"}},
-            "`rope_parameters` of type `linear` need `factor`"}),
+            "`rope_parameters` of type `linear` need `factor`"},
+        BadModel{
+            "rope_factors",
+            LlamaConfig{
+                .hidden_size = 8,
+                .num_attention_heads = 2,
+                .rope_parameters =
+                    {.rope_type = "longrope",
+                     .short_factor = std::vector<double>{1.0},
+                     .long_factor = std::vector<double>{1.0}}},
+            "`short_factor` in `rope_parameters` has length 1, but must have "
+            "length 2, half of `head_dim`"}),
     [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

@@ -323,8 +323,12 @@ INSTANTIATE_TEST_SUITE_P(
                   {{{"input_ids", Ids{1}}, {"label", 1}},
                    {{"input_ids", Ids{1}}, {"label", {}}}});
             },
-            "row 1 of the batch, column `label`: the value is missing or does "
-            "not have the type of the column"},
+            "row 1 of the batch, column `label`: the value is missing"},
+        BadRows{
+            "TextIds",
+            [] { pad({{{"input_ids", "x"}}}); },
+            "row 0 of the batch, column `input_ids`: the value is a string, "
+            "but must be a list of integers"},
         BadRows{
             "OtherColumns",
             [] {

@@ -10,6 +10,7 @@
 //     $launch $program --project_dir run --resume_from_checkpoint latest
 //
 // Code that is not in nlp_example.cpp is in marked blocks.
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 // New code
@@ -93,7 +94,8 @@ struct BestResult {
 
 [[noreturn]] void print_usage_and_exit(int code) {
   std::ostream& out = code == 0 ? std::cout : std::cerr;
-  out << "usage: complete_nlp_example [--option value]...\n"
+  out << "usage: " << program_invocation_short_name
+      << " [--option value]...\n"
          "options: --checkpoint --data --output_dir "
          "--num_epochs --batch_size --learning_rate --lr_scheduler "
          "--seed --mixed_precision\n";

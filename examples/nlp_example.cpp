@@ -9,6 +9,7 @@
 // Without a checkpoint it trains a small BERT from scratch, which learns the
 // bundled pairs in a few epochs. complete_nlp_example.cpp is this program with
 // checkpoints, early stopping and other features.
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -49,7 +50,8 @@ struct TrainingOptions {
 
 [[noreturn]] void print_usage_and_exit(int code) {
   std::ostream& out = code == 0 ? std::cout : std::cerr;
-  out << "usage: nlp_example [--option value]...\n"
+  out << "usage: " << program_invocation_short_name
+      << " [--option value]...\n"
          "options: --checkpoint --data --output_dir "
          "--num_epochs --batch_size --learning_rate --lr_scheduler "
          "--seed --mixed_precision\n";

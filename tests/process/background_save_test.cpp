@@ -143,7 +143,7 @@ TEST(SlowDisk, IsReportedWhenTrainingWaitsForIt) {
       text,
       testing::HasSubstr(
           " s for the checkpoint " + (folder.path() / "slow").string() +
-          "; the disk may be slow or disconnected"));
+          " to be written; the disk may be slow or disconnected"));
 }
 
 }  // namespace

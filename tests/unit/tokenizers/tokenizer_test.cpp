@@ -300,8 +300,8 @@ TEST(Tokenizer, LimitsTheGrowthOfAText) {
     accented += "é";
   }
   const std::string expected =
-      "the stages of the tokenizer would make a text more than 64 times as "
-      "long as the original: longer than 1112576 bytes";
+      "the stages of the tokenizer would make the text longer than 1112576 "
+      "bytes, the limit for a text of its original length";
 
   EXPECT_EQ(
       message(

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the version of an installed Python package, without running Python.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "config/environment.h"
+
+namespace accelerate {
+
+/// Returns the version of `package` that `python3`, as found on `PATH`,
+/// imports: from `PYTHONPATH`, from the folders of its virtual environment or
+/// installation, or from the user's own packages. Returns nothing if there is
+/// no such package.
+std::optional<std::string> installed_version(
+    const std::string& package, const Environment& environment);
+
+/// Prints a warning if another version of `package` than `supported`, such as
+/// `0.31`, is installed. The format that the tracker of the same name writes is
+/// private to the package, and may differ between versions.
+void warn_about_other_version(
+    const std::string& package,
+    const std::string& supported,
+    const Environment& environment);
+
+}  // namespace accelerate

@@ -58,6 +58,18 @@ const std::vector<Variable>& other_variables() {
        "MLFLOW_TRACKING_PASSWORD",
        read,
        "A token, or a name and a password, for this server."},
+      {"WANDB_DIR",
+       read,
+       "Folder for the runs of the tracker `wandb`; the logging folder by "
+       "default."},
+      {"WANDB_MODE",
+       read,
+       "If it is `disabled`, the tracker `wandb` writes nothing; otherwise, it "
+       "writes offline runs."},
+      {"WANDB_NAME, WANDB_RUN_ID, WANDB_ENTITY, WANDB_TAGS, WANDB_NOTES, "
+       "WANDB_RUN_GROUP, WANDB_JOB_TYPE",
+       read,
+       "Options of the tracker `wandb` that `init_kwargs` does not set."},
       {"NO_COLOR", read, "Any value turns colors off."},
       {"CUDA_VISIBLE_DEVICES",
        read,

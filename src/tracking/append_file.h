@@ -25,6 +25,8 @@ class AppendFile {
   const std::filesystem::path& path() const { return path_; }
   /// Returns the size of the file, without the entries in the buffer.
   std::uint64_t size() const { return size_; }
+  /// Returns the size of the file with the entries in the buffer.
+  std::uint64_t end() const { return size_ + buffer_.size(); }
 
   /// Adds a complete entry to the buffer. Writes the buffer if it is large.
   void append(std::string_view entry);

@@ -17,8 +17,16 @@ void FileTracker::start(const TrackerSetup& setup) {
   known.insert(known.begin(), "name");
   check_kwargs(setup, name(), known);
   setup_ = setup;
-  run_ = text_kwarg(setup, name(), "name", setup.run);
+  run_ = first_run();
   open(folder(), INT64_MAX);
+}
+
+std::string FileTracker::first_run() const {
+  return text_kwarg(setup_, name(), "name", setup_.run);
+}
+
+fs::path FileTracker::folder_of(const std::string& run) const {
+  return run_folder(setup_, run);
 }
 
 void FileTracker::store_init_configuration(const Json& config) {
@@ -32,7 +40,11 @@ std::string FileTracker::run() const {
 }
 
 fs::path FileTracker::folder() const {
-  return run_folder(setup_, run());
+  return folder_of(run());
+}
+
+std::string FileTracker::continued_run(const std::string& saved) {
+  return saved;
 }
 
 Json FileTracker::state_dict() const {
@@ -42,16 +54,17 @@ Json FileTracker::state_dict() const {
 void FileTracker::resume(const Json& state, std::int64_t time_us) {
   const Json* const saved = state.find("run");
   if (saved == nullptr || !saved->is_string() ||
-      !fs::is_directory(run_folder(setup_, saved->as_string()))) {
+      !fs::is_directory(folder_of(saved->as_string()))) {
     return;  // The files are elsewhere: this is a new run.
   }
-  if (saved->as_string() != run()) {
+  const std::string continued = continued_run(saved->as_string());
+  if (continued != run()) {
     const fs::path before = folder();
     discard();
     std::error_code not_empty;
     fs::remove(before, not_empty);
     const std::scoped_lock lock(mutex_);
-    run_ = saved->as_string();
+    run_ = continued;
   }
   open(folder(), time_us);
   if (config_) {

@@ -38,6 +38,14 @@ class FileTracker : public GeneralTracker {
   virtual void write_config(const Json& config) = 0;
   /// Undoes `open` and `write_config`. Called only before anything is logged.
   virtual void discard() = 0;
+  /// Returns the name of the run that `start` begins.
+  virtual std::string first_run() const;
+  /// Returns the folder of a run, or an empty path if a run cannot have this
+  /// name.
+  virtual std::filesystem::path folder_of(const std::string& run) const;
+  /// Returns the name of the run that continues the run `saved`, whose folder
+  /// exists. By default, this is the same run.
+  virtual std::string continued_run(const std::string& saved);
   /// Returns the names of the options that this tracker accepts besides `name`.
   virtual std::vector<std::string> more_kwargs() const { return {}; }
 

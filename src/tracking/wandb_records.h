@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records in a file of Weights & Biases, `run-<id>.wandb`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/json.h"
+#include "tracking/protobuf.h"
+#include "tracking/wandb_options.h"
+
+namespace accelerate {
+
+/// The first bytes of a file.
+std::string wandb_file_header();
+
+/// Returns a record with the number `number`. `kind` is the number of the field
+/// of `Record` that `content` belongs to.
+std::string wandb_record(
+    std::int64_t number, int kind, std::string_view content);
+
+// Fields of `Record`.
+inline constexpr int kWandbHistory = 2;
+inline constexpr int kWandbSummary = 3;
+inline constexpr int kWandbConfig = 5;
+inline constexpr int kWandbFiles = 6;
+inline constexpr int kWandbRun = 17;
+inline constexpr int kWandbExit = 18;
+inline constexpr int kWandbHeader = 21;
+
+std::string wandb_header_content();
+/// `first_step` is set if an uploaded file has the steps before it.
+std::string wandb_run_content(
+    const WandbOptions& options,
+    std::int64_t start_us,
+    const std::optional<std::int64_t>& first_step);
+std::string wandb_config_content(const Json& config);
+std::string wandb_exit_content(std::int64_t runtime_seconds);
+
+/// The values of one step, which are one row of W&B's history.
+struct WandbRow {
+  std::int64_t step = 0;
+  /// The encoded items, by key.
+  std::map<std::string, std::string> items;
+  /// Paths of files that belong to the row, relative to the folder `files`.
+  std::vector<std::string> files;
+
+  /// Sets the value of a key. Members of an object become nested keys.
+  void set(const std::string& key, const Json& value);
+  /// Returns the items of all keys.
+  std::string encoded() const;
+  /// Returns the records of this row; the first has the number `first_number`.
+  std::vector<std::string> records(std::int64_t first_number) const;
+};
+
+/// The part of a file that a resumed run keeps.
+struct WandbPosition {
+  std::size_t end = 0;       ///< In bytes; 0: the file has no header.
+  std::int64_t records = 0;  ///< The number of records before `end`.
+  double runtime = 0;        ///< Of the last row, in seconds.
+  /// The first step that this file may have, if another file has the steps
+  /// before it.
+  std::optional<std::int64_t> first_step;
+  /// The largest step, if there is one.
+  std::optional<std::int64_t> last_step;
+  /// The last value of each key, encoded.
+  std::map<std::string, std::string> summary;
+  /// The last row, where it begins, and how many records come before it.
+  std::optional<WandbRow> row;
+  std::size_t row_begin = 0;
+  std::int64_t row_records = 0;
+};
+
+/// Returns the position after the last row that is not newer than
+/// `keep_until_us`. The record of the run's end is not kept, nor anything after
+/// an incomplete record.
+WandbPosition wandb_position(std::string_view file, std::int64_t keep_until_us);
+
+}  // namespace accelerate

@@ -60,7 +60,7 @@ LAYERS = {
 # include all headers of `base`.
 INTERFACES = {
     "config": {"config_file.h", "environment.h", "setting.h", "settings.h",
-               "slurm_step.h", "variables.h"},
+               "slurm_step.h", "user_folders.h", "variables.h"},
     "checkpoint_directory": {"checkpoints.h", "checksum.h", "checksummed_file.h",
                              "documents.h", "hook_files.h", "leftovers.h",
                              "local_disk.h", "manifest.h", "plain_file.h",
@@ -77,7 +77,7 @@ INTERFACES = {
              "plugin.h", "reporting_store.h", "run_collectively.h",
              "wait_limits.h"},
     "state": {"gradient_state.h", "mesh.h", "rendezvous_store.h"},
-    "hub": {"hugging_face_home.h"},
+    "hub": set(),
     "tensor_io": {"safetensors_dtype.h", "safetensors_view.h", "safetensors_writer.h"},
     "precision": {"device_precision.h"},
     "optim": {"scheduler_context.h", "skip_flag.h", "staged_state.h",

@@ -11,6 +11,7 @@
 #include "cli/commands/launch_settings.h"
 #include "cli/prompt.h"
 #include "config/config_file.h"
+#include "config/user_folders.h"
 #include "launch/plan.h"
 #include "launch/slurm.h"
 

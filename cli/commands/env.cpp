@@ -9,6 +9,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "config/config_file.h"
+#include "config/user_folders.h"
 #include "launch/hardware.h"
 #include "launch/toolchain.h"
 

@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "config/config_file.h"
+#include "config/user_folders.h"
 
 namespace accelerate {
 namespace {

@@ -2,7 +2,7 @@
 #include "cli/commands/launch_program.h"
 
 #include "base/text.h"
-#include "config/config_file.h"
+#include "config/user_folders.h"
 
 namespace accelerate {
 namespace {

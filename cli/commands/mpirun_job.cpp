@@ -6,7 +6,7 @@
 #include "accelerate/error.h"
 #include "base/files.h"
 #include "base/str_cat.h"
-#include "config/config_file.h"
+#include "config/user_folders.h"
 #include "launch/mpirun.h"
 #include "launch/program.h"
 #include "launch/program_output.h"

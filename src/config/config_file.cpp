@@ -12,6 +12,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "config/user_folders.h"
 #include "config/yaml.h"
 
 namespace accelerate {
@@ -360,11 +361,6 @@ class Reader {
   std::vector<UnknownKey> unknown_keys_;
 };
 
-std::filesystem::path cache_base(const Environment& environment) {
-  const auto cache = environment.get("XDG_CACHE_HOME");
-  return expand_home(cache.value_or("~/.cache"), environment);
-}
-
 bool is_in_own_folder(
     const std::filesystem::path& path, const Environment& environment) {
   std::error_code error;
@@ -463,17 +459,6 @@ void write_yaml(const Json& object, std::size_t indent, std::string& out) {
 
 }  // namespace
 
-std::filesystem::path config_folder(const Environment& environment) {
-  if (const auto hf_home = environment.get("HF_HOME")) {
-    return expand_home(*hf_home, environment) / "accelerate";
-  }
-  return cache_base(environment) / "huggingface" / "accelerate";
-}
-
-std::filesystem::path cache_folder(const Environment& environment) {
-  return cache_base(environment) / "accelerate-cpp";
-}
-
 std::filesystem::path default_config_path(const Environment& environment) {
   return config_folder(environment) / "default_config.yaml";
 }
@@ -481,14 +466,6 @@ std::filesystem::path default_config_path(const Environment& environment) {
 std::filesystem::path cpp_config_path(
     const std::filesystem::path& python_path) {
   return python_path.parent_path() / "accelerate_cpp.yaml";
-}
-
-std::filesystem::path expand_home(
-    const std::string& path, const Environment& environment) {
-  if (path != "~" && !path.starts_with("~/")) {
-    return path;
-  }
-  return environment.get("HOME").value_or("") + path.substr(1);
 }
 
 void apply_config_text(

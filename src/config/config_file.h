@@ -13,14 +13,8 @@
 
 namespace accelerate {
 
-/// Returns the folder of the configuration files: `$HF_HOME/accelerate` if
-/// `HF_HOME` is set, else `$XDG_CACHE_HOME/huggingface/accelerate`, else
-/// `~/.cache/huggingface/accelerate`.
-std::filesystem::path config_folder(const Environment& environment);
+/// Returns the path of the default configuration file.
 std::filesystem::path default_config_path(const Environment& environment);
-/// Returns the folder of this user's compiled programs and precompiled headers:
-/// `$XDG_CACHE_HOME/accelerate-cpp`, else `~/.cache/accelerate-cpp`.
-std::filesystem::path cache_folder(const Environment& environment);
 /// Returns the path of `accelerate_cpp.yaml` in the folder that contains
 /// `python_path`.
 std::filesystem::path cpp_config_path(const std::filesystem::path& python_path);
@@ -32,10 +26,6 @@ void check_can_be_saved(
     const Settings& settings,
     const std::filesystem::path& python_path,
     const Environment& environment);
-
-/// Replaces a leading `~/` with the home folder.
-std::filesystem::path expand_home(
-    const std::string& path, const Environment& environment);
 
 /// Applies the settings in the file `path`. Throws a `ConfigError` that starts
 /// with `path:line:` for unknown keys (the error gives the nearest known key),

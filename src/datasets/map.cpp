@@ -20,11 +20,11 @@
 #include "base/hmac.h"
 #include "base/str_cat.h"
 #include "config/environment.h"
+#include "config/user_folders.h"
 #include "datasets/dataset_impl.h"
 #include "datasets/row_builder.h"
 #include "datasets/row_file.h"
 #include "datasets/values.h"
-#include "hub/hugging_face_home.h"
 
 namespace transformers::datasets {
 namespace {

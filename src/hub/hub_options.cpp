@@ -10,8 +10,8 @@
 #include "base/files.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "config/user_folders.h"
 #include "hub/http.h"
-#include "hub/hugging_face_home.h"
 
 namespace transformers::hub {
 namespace {

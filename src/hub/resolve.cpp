@@ -7,9 +7,9 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "config/environment.h"
+#include "config/user_folders.h"
 #include "hub/cache.h"
 #include "hub/download.h"
-#include "hub/hugging_face_home.h"
 #include "hub/progress.h"
 #include "hub/repository.h"
 

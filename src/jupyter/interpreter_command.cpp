@@ -20,7 +20,7 @@
 #include "base/new_file.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "config/config_file.h"
+#include "config/user_folders.h"
 #include "jupyter/prelude.h"
 
 namespace accelerate::jupyter {

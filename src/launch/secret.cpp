@@ -18,7 +18,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "config/config_file.h"
+#include "config/user_folders.h"
 
 namespace accelerate {
 namespace {

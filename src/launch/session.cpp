@@ -14,7 +14,7 @@
 #include "base/hmac.h"
 #include "base/progress_file.h"
 #include "base/str_cat.h"
-#include "config/config_file.h"
+#include "config/user_folders.h"
 #include "launch/guardian.h"
 #include "launch/interruptible_rendezvous.h"
 #include "launch/launch_directory.h"

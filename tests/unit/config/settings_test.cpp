@@ -7,10 +7,14 @@
 #include <set>
 #include <string>
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
 #include "config/config_file.h"
+#include "config/user_folders.h"
 #include "config/yaml.h"
 
 namespace accelerate {
@@ -328,6 +332,17 @@ TEST(ConfigFile, DefaultPathMatchesHuggingFaceAccelerate) {
   EXPECT_EQ(
       path({{"HOME", "/h"}, {"XDG_CACHE_HOME", "/x"}, {"HF_HOME", "~/hf"}}),
       "/h/hf/accelerate/default_config.yaml");
+}
+
+TEST(UserFolders, FindTheHomeFolderWithoutTheVariable) {
+  const passwd* const user = ::getpwuid(::getuid());
+  ASSERT_NE(user, nullptr);
+
+  EXPECT_EQ(
+      expand_home("~/data", Environment()),
+      std::filesystem::path(user->pw_dir) / "data");
+  EXPECT_EQ(expand_home("~", Environment({{"HOME", "/h"}})), "/h/");
+  EXPECT_EQ(expand_home("~bob/x", Environment({{"HOME", "/h"}})), "~bob/x");
 }
 
 }  // namespace

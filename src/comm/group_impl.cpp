@@ -18,9 +18,11 @@
 #include "comm/backends/gloo_backend.h"
 #include "comm/backends/shm_transport.h"
 #include "comm/backends/transport_backend.h"
+#include "comm/distinct_gpus.h"
 #include "comm/plugin.h"
 #include "comm/shm_exchange.h"
 #include "comm/wait_beats.h"
+#include "config/environment.h"
 #include "device/device_library.h"
 
 namespace accelerate {
@@ -88,29 +90,6 @@ bool share_loopback(const RankContext& context, const WaitLimits& limits) {
       context, "network", str_cat(kernel_id(), " ", name.string()), limits);
   return std::ranges::count(networks, networks.front()) ==
          static_cast<std::ptrdiff_t>(networks.size());
-}
-
-// NCCL's own error message would contain only bus numbers.
-void check_distinct_devices(
-    const std::vector<std::string>& identities, const std::string& device) {
-  for (std::size_t rank = 0; rank < identities.size(); ++rank) {
-    std::vector<int> same;
-    for (std::size_t other = rank; other < identities.size(); ++other) {
-      if (identities[other] == identities[rank]) {
-        same.push_back(static_cast<int>(other));
-      }
-    }
-    if (same.size() > 1) {
-      throw UnsupportedError(
-          str_cat(
-              name_ranks(same),
-              " use the same GPU, ",
-              device,
-              ", but NCCL needs one GPU per rank"),
-          "unset ACCELERATE_TORCH_DEVICE, which gives every process the same "
-          "GPU, or set ACCELERATE_BACKEND=gloo to let processes share a GPU");
-    }
-  }
 }
 
 // Gloo's timeout is a little longer than the group's, so that the group's
@@ -197,9 +176,12 @@ void Group::Impl::make_device_backend() {
         "leave the backend out, or set `GroupOptions::device` to a GPU");
   }
   DeviceBackend* device = device_backend_of(*options.device);
-  check_distinct_devices(
+  const auto host_id =
+      Environment::of_this_process().get("NCCL_HOSTID").value_or("");
+  check_distinct_gpus(
       gather_through_store(
           context, "gpu", device->identity(options.device->index()), limits),
+      gather_through_store(context, "NCCL_HOSTID", host_id, limits),
       device->describe(options.device->index()));
   const auto store =
       c10::make_intrusive<c10d::PrefixStore>("device", context.store);

@@ -90,6 +90,17 @@ std::vector<Setting> hardware_settings() {
                "list (0,1).",
        .group = group,
        .file = SettingFile::python},
+      {.name = "ranks_per_gpu",
+       .flag = "ranks_per_gpu",
+       .variable = "ACCELERATE_RANKS_PER_GPU",
+       .type = integer,
+       .default_text = "1",
+       .minimum = 1,
+       .maximum = 64,
+       .value_name = "N",
+       .help = "Processes on each GPU, for tests of programs that use several "
+               "GPUs. Slow: NCCL then uses sockets.",
+       .group = group},
   };
 }
 

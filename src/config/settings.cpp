@@ -131,10 +131,13 @@ std::string describe_source(const Settings& settings, const char* name) {
 void check_devices(const Settings& settings) {
   const std::string type = settings.text("distributed_type");
   const bool wants_gpus = settings.flag("multi_gpu") || type == "MULTI_GPU";
-  if (settings.flag("use_cpu") && settings.is_from_command_line("use_cpu") &&
-      settings.is_from_command_line("gpu_ids")) {
-    throw ConfigError(
-        "--cpu and --gpu_ids contradict each other", "remove one of them");
+  for (const char* const name : {"gpu_ids", "ranks_per_gpu"}) {
+    if (settings.flag("use_cpu") && settings.is_from_command_line("use_cpu") &&
+        settings.is_from_command_line(name)) {
+      throw ConfigError(
+          str_cat("--cpu and --", name, " contradict each other"),
+          "remove one of them");
+    }
   }
   // `--cpu` overrides a file, but settings from two sources of the same kind
   // contradict each other.

@@ -169,6 +169,10 @@ const std::vector<Variable>& other_variables() {
        "Set to 1 when several processes run on RTX 40-series GPUs with a "
        "driver older than 550.40.07, in which P2P access does not work. An "
        "existing value is kept."},
+      {"NCCL_HOSTID",
+       worker,
+       "With `--ranks_per_gpu`, different in all processes that share a GPU; "
+       "NCCL then takes them for processes on different machines."},
       {"GLOO_SOCKET_IFNAME",
        worker,
        "Network interface for Gloo: `lo` if the job runs on a single machine, "

@@ -96,7 +96,8 @@ void choose_processes(Settings& settings, const Hardware& hardware) {
     const std::int64_t per_machine =
         cpu || is_single
             ? 1
-            : std::max<std::int64_t>(1, gpu_count(settings, hardware));
+            : std::max<std::int64_t>(1, gpu_count(settings, hardware)) *
+                  settings.integer("ranks_per_gpu");
     settings.set(
         "num_processes",
         per_machine * machines,
@@ -253,6 +254,29 @@ void add_gpu_variables(
       }
     }
   }
+}
+
+// With several ranks per GPU, local ranks 0, 1, ... have GPUs 0, 1, ...; then
+// GPU 0 gets its second rank. NCCL takes ranks with different NCCL_HOSTIDs for
+// ranks on different machines, which may have the same GPU.
+void add_shared_gpu_variables(
+    const LaunchPlan& plan,
+    const Generation& generation,
+    std::int64_t local_rank,
+    Variables& variables) {
+  const std::int64_t ranks = plan.settings.integer("ranks_per_gpu");
+  if (ranks == 1 || plan.settings.flag("use_cpu")) {
+    return;
+  }
+  const std::int64_t gpus =
+      std::max<std::int64_t>(1, gpu_count(plan.settings, plan.hardware));
+  variables["ACCELERATE_RANKS_PER_GPU"] = std::to_string(ranks);
+  variables["NCCL_HOSTID"] = str_cat(
+      plan.launch_id,
+      "-",
+      generation.shape.machine_rank,
+      "-",
+      local_rank / gpus);
 }
 
 // The variables that torchrun sets. A single process gets none of them, so that
@@ -489,6 +513,7 @@ std::map<std::string, std::string> worker_variables(
   Variables variables;
   add_python_variables(plan.settings, variables);
   add_gpu_variables(plan, generation, variables);
+  add_shared_gpu_variables(plan, generation, local_rank, variables);
   add_rank_variables(plan.settings, generation, local_rank, variables);
   add_store_variables(plan, generation, local_rank, variables);
   if (!plan.is_python) {

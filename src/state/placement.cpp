@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "state/placement.h"
 
+#include <climits>
+
 #include <c10/util/Exception.h>
 
 #include "accelerate/error.h"
@@ -12,6 +14,7 @@ namespace accelerate {
 namespace {
 
 constexpr const char* kVariable = "ACCELERATE_TORCH_DEVICE";
+constexpr const char* kRanksPerGpu = "ACCELERATE_RANKS_PER_GPU";
 
 std::optional<c10::Device> requested_device(
     const Environment& environment, bool cpu) {
@@ -86,28 +89,32 @@ void check_index(int index, const DeviceBackend& backend) {
 
 }  // namespace
 
-int device_index(int index, int processes, int devices, bool allow_sharing) {
+int device_index(
+    int index, int processes, int devices, std::int64_t processes_per_device) {
   if (devices == 0) {
     throw UnsupportedError(
         "a GPU was requested, but none is visible to this process",
         "check CUDA_VISIBLE_DEVICES and `nvidia-smi`, or train on the CPU with "
         "`--cpu`");
   }
-  if (processes <= devices) {
-    return index;
-  }
-  if (!allow_sharing) {
+  const auto room = static_cast<std::int64_t>(devices) * processes_per_device;
+  if (processes > room) {
+    const std::string needed =
+        processes_per_device == 1
+            ? std::string(" need one GPU each")
+            : str_cat(" need one GPU for every ", processes_per_device);
     throw UnsupportedError(
         str_cat(
             processes,
-            " processes on this machine need one GPU each, but the machine "
-            "has ",
+            " processes on this machine",
+            needed,
+            ", but the machine has ",
             devices,
             devices == 1 ? " GPU" : " GPUs"),
         str_cat(
             "start ",
-            devices,
-            devices == 1 ? " process" : " processes",
+            room,
+            room == 1 ? " process" : " processes",
             ", train on the CPU with `--cpu`, or set ACCELERATE_BACKEND=gloo "
             "to let processes share a GPU"));
   }
@@ -133,13 +140,16 @@ c10::Device select_device(
     index = requested->index();
     check_index(index, *backend);
   } else {
-    // NCCL does not support two ranks on one GPU; the other backends copy
-    // through host memory.
+    // NCCL supports two ranks on one GPU only if it takes them for ranks on
+    // different machines; the other backends copy through host memory.
+    const bool uses_nccl =
+        !options.backend || *options.backend == Backend::nccl;
     index = device_index(
         topology.local_process_index,
         topology.local_num_processes,
         backend->device_count(),
-        options.backend && *options.backend != Backend::nccl);
+        uses_nccl ? environment.get_integer(kRanksPerGpu, 1).value_or(1)
+                  : INT_MAX);
   }
   backend->use_device(index);
   return {backend->type(), static_cast<c10::DeviceIndex>(index)};

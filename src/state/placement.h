@@ -2,6 +2,7 @@
 // Selects the device for a process.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include <c10/core/Device.h>
@@ -21,12 +22,13 @@ struct PlacementOptions {
 
 /// Returns the index of the accelerator for local process `index` on a machine
 /// with `processes` processes and `devices` accelerators. Each process gets its
-/// own accelerator. If there are fewer accelerators than processes and
-/// `allow_sharing` is true, processes share accelerators.
+/// own accelerator if there are enough; otherwise, up to
+/// `processes_per_device` processes share each accelerator.
 ///
 /// Throws `UnsupportedError` when there is no accelerator, or when there are
-/// too few accelerators and `allow_sharing` is false.
-int device_index(int index, int processes, int devices, bool allow_sharing);
+/// too few accelerators.
+int device_index(
+    int index, int processes, int devices, std::int64_t processes_per_device);
 
 /// Selects the device and makes it the current device of this thread.
 ///

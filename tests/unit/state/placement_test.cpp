@@ -23,32 +23,36 @@ Environment device_variable(const std::string& device) {
 }
 
 TEST(Placement, EachProcessHasItsOwnGpu) {
-  EXPECT_EQ(device_index(0, 2, 4, false), 0);
-  EXPECT_EQ(device_index(1, 2, 4, false), 1);
-  EXPECT_EQ(device_index(3, 4, 4, false), 3);
+  EXPECT_EQ(device_index(0, 2, 4, 1), 0);
+  EXPECT_EQ(device_index(1, 2, 4, 1), 1);
+  EXPECT_EQ(device_index(3, 4, 4, 1), 3);
 }
 
 TEST(Placement, RejectsMoreProcessesThanGpus) {
   EXPECT_EQ(
-      message_of<UnsupportedError>([] { device_index(1, 2, 1, false); }),
+      message_of<UnsupportedError>([] { device_index(1, 2, 1, 1); }),
       "2 processes on this machine need one GPU each, but the machine has 1 "
       "GPU");
 }
 
 // Simulates a driver with an empty CUDA_VISIBLE_DEVICES.
 TEST(Placement, ThrowsWhenNoGpuIsVisibleEvenWithSharing) {
-  for (const bool allow_sharing : {false, true}) {
+  for (const int processes_per_device : {1, 2}) {
     EXPECT_EQ(
         message_of<UnsupportedError>(
-            [&] { device_index(0, 2, 0, allow_sharing); }),
+            [&] { device_index(0, 2, 0, processes_per_device); }),
         "a GPU was requested, but none is visible to this process");
   }
 }
 
 TEST(Placement, ProcessesShareAGpuWhenAllowed) {
-  EXPECT_EQ(device_index(1, 2, 1, true), 0);
-  EXPECT_EQ(device_index(4, 5, 2, true), 0);
-  EXPECT_EQ(device_index(3, 5, 2, true), 1);
+  EXPECT_EQ(device_index(1, 2, 1, 2), 0);
+  EXPECT_EQ(device_index(4, 5, 2, 3), 0);
+  EXPECT_EQ(device_index(3, 5, 2, 3), 1);
+  EXPECT_EQ(
+      message_of<UnsupportedError>([] { device_index(0, 5, 2, 2); }),
+      "5 processes on this machine need one GPU for every 2, but the machine "
+      "has 2 GPUs");
 }
 
 TEST(Placement, SelectsTheCpuWhenRequested) {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/distinct_gpus.h"
+
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "accelerate/error.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "comm/wait_limits.h"
+
+namespace accelerate {
+
+// NCCL's own error message would contain only bus numbers.
+void check_distinct_gpus(
+    const std::vector<std::string>& gpus,
+    const std::vector<std::string>& host_ids,
+    const std::string& description) {
+  using GpuOfHost = std::pair<std::string, std::string>;
+  std::map<GpuOfHost, std::vector<int>> ranks;
+  for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
+    ranks[{gpus[rank], host_ids[rank]}].push_back(static_cast<int>(rank));
+  }
+  for (const auto& [gpu, same] : ranks) {
+    if (same.size() == 1) {
+      continue;
+    }
+    const std::string& host_id = gpu.second;
+    const std::string text =
+        str_cat(name_ranks(same), " use the same GPU, ", description);
+    if (!host_id.empty()) {
+      throw UnsupportedError(
+          str_cat(text, ", and the same NCCL_HOSTID, `", printable(host_id), "`"),
+          "unset NCCL_HOSTID, and use one GPU per rank, or `accelerate launch "
+          "--ranks_per_gpu`, which gives each rank on a GPU its own value");
+    }
+    throw UnsupportedError(
+        str_cat(text, ", but NCCL needs one GPU per rank"),
+        "unset ACCELERATE_TORCH_DEVICE, which gives every process the same "
+        "GPU, or set ACCELERATE_BACKEND=gloo to let processes share a GPU; for "
+        "tests, NCCL can share a GPU with `accelerate launch --ranks_per_gpu`");
+  }
+}
+
+}  // namespace accelerate

@@ -11,6 +11,7 @@
 
 #include "base/str_cat.h"
 #include "support/run_processes.h"
+#include "support/training_backends.h"
 
 namespace accelerate {
 namespace {
@@ -23,11 +24,13 @@ constexpr double kTimeLimit = 5;
 
 class TrainingFaults : public testing::TestWithParam<std::string> {
  protected:
+  void SetUp() override { ACCELERATE_NEEDS_BACKEND(GetParam()); }
+
   static Processes start(
       const std::string& scenario, const std::string& argument = "") {
     return Processes(
         3,
-        test_program_path("training_worker"),
+        test_program_path(kTrainingWorker),
         {scenario, GetParam(), argument});
   }
 
@@ -35,7 +38,7 @@ class TrainingFaults : public testing::TestWithParam<std::string> {
       const std::string& scenario, const std::string& argument = "") {
     return run_processes(
         3,
-        test_program_path("training_worker"),
+        test_program_path(kTrainingWorker),
         {scenario, GetParam(), argument});
   }
 
@@ -236,7 +239,7 @@ TEST_P(TrainingFaults, FewerBatchesAndThenAnEvaluation) {
 INSTANTIATE_TEST_SUITE_P(
     Processes,
     TrainingFaults,
-    testing::Values("shm", "gloo"),
+    testing::ValuesIn(kTrainingBackends),
     [](const auto& test) { return test.param; });
 
 }  // namespace

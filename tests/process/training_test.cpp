@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "support/run_processes.h"
+#include "support/training_backends.h"
 
 namespace accelerate {
 namespace {
@@ -28,7 +29,7 @@ double number_after(const ProcessResult& result, const std::string& name) {
 std::vector<ProcessResult> train(
     int processes, const std::vector<std::string>& arguments) {
   const auto results =
-      run_processes(processes, test_program_path("training_worker"), arguments);
+      run_processes(processes, test_program_path(kTrainingWorker), arguments);
   for (const ProcessResult& result : results) {
     EXPECT_EQ(result.exit_code, 0) << describe(result) << result.output;
   }
@@ -37,7 +38,10 @@ std::vector<ProcessResult> train(
 
 using Combination = std::tuple<int, std::string>;
 
-class TrainingWithProcesses : public testing::TestWithParam<Combination> {};
+class TrainingWithProcesses : public testing::TestWithParam<Combination> {
+ protected:
+  void SetUp() override { ACCELERATE_NEEDS_BACKEND(std::get<1>(GetParam())); }
+};
 
 // Tests SGD and AdamW from LibTorch and from this library, with and without
 // gradient accumulation.
@@ -92,12 +96,15 @@ TEST_P(TrainingWithProcesses, MatchesOneProcessInHarderCases) {
 INSTANTIATE_TEST_SUITE_P(
     Processes,
     TrainingWithProcesses,
-    testing::Combine(testing::Values(2, 4), testing::Values("shm", "gloo")),
+    testing::Combine(testing::Values(2, 4), testing::ValuesIn(kTrainingBackends)),
     [](const auto& test) {
       return std::get<1>(test.param) + std::to_string(std::get<0>(test.param));
     });
 
-class TrainingMemory : public testing::TestWithParam<std::string> {};
+class TrainingMemory : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { ACCELERATE_NEEDS_BACKEND(GetParam()); }
+};
 
 // Measured: 4 KiB over shared memory; 0.9 MiB over Gloo, in LibTorch itself.
 TEST_P(TrainingMemory, DoesNotGrowOverAThousandSteps) {
@@ -117,7 +124,7 @@ TEST_P(TrainingMemory, DoesNotGrowOverAHundredPreparedModels) {
 INSTANTIATE_TEST_SUITE_P(
     Processes,
     TrainingMemory,
-    testing::Values("shm", "gloo"),
+    testing::ValuesIn(kTrainingBackends),
     [](const auto& test) { return test.param; });
 
 }  // namespace

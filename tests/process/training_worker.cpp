@@ -92,7 +92,7 @@ struct PausingImpl : torch::nn::Module {
   }
   at::Tensor forward(const at::Tensor& rows) {
     in_forward();
-    const at::Tensor first = net->first(rows);
+    const at::Tensor first = net->first(rows.to(net->tied.device()));
     at::Tensor hidden = torch::tanh(norm ? norm(first) : first);
     hidden.register_hook([this](const at::Tensor& gradient) {
       in_backward();
@@ -402,6 +402,9 @@ const std::map<std::string, std::function<void(const Run&)>> kScenarios = {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
+    if (arguments.at(1) == "nccl") {
+      accelerate::reference_device() = c10::Device(c10::kCUDA, 0);
+    }
     accelerate::kScenarios.at(arguments.at(0))(
         {.backend = arguments.at(1),
          .arguments = {arguments.begin() + 2, arguments.end()}});

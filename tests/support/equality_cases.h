@@ -42,6 +42,7 @@ struct NumberedRows {
 inline Net trained_on_shards(
     const NumberedRows& data, const ShardRules& rules, Kind kind, int micro) {
   Net net = make_net();
+  net->to(reference_device());
   const auto optimizer = make_optimizer(kind, net);
   remove_duplicate_parameters(*optimizer);
   std::vector<std::vector<ReferenceBatch>> batches;
@@ -118,6 +119,8 @@ inline double two_models(Accelerator& accelerator, Kind kind) {
     pair->second = make_optimizer(kind, pair->b);
   }
   remove_duplicate_parameters(*reference.second);
+  reference.a->to(reference_device());
+  reference.b->to(reference_device());
   accelerator.prepare(
       distributed.a, *distributed.second, distributed.b, *distributed.first);
   const auto loss = [](Pair& pair, int rank, int step, bool both) {

@@ -51,6 +51,10 @@ Variables variables_of(
       {"TORCHELASTIC_USE_AGENT_STORE",
        options.store_in_test ? "True" : "False"},
       {"OMP_NUM_THREADS", "1"},
+      // Processes with the backend `nccl` share a GPU.
+      {"ACCELERATE_RANKS_PER_GPU", std::to_string(count)},
+      {"NCCL_HOSTID", str_cat("test-", rank)},
+      {"NCCL_SOCKET_IFNAME", "lo"},
   };
   for (const auto& [name, value] : launcher_variables) {
     variables[name] = value;

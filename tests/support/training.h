@@ -36,6 +36,13 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
+/// The device of the training in one process that is compared with training on
+/// several ranks.
+inline c10::Device& reference_device() {
+  static c10::Device device(c10::kCPU);
+  return device;
+}
+
 /// Creates the model under a lock, because ranks are threads that share the
 /// random number generator of the process.
 inline Net make_net(std::int64_t seed = 7) {
@@ -56,7 +63,7 @@ inline at::Tensor batch_of(int rank, int step) {
 }
 
 inline at::Tensor net_loss(Net& net, const at::Tensor& rows) {
-  return net(rows).pow(2).mean();
+  return net(rows.to(net->tied.device())).pow(2).mean();
 }
 
 /// The optimizer that a test uses. The names `torch_…` stand for optimizers
@@ -131,6 +138,7 @@ struct SingleProcessTraining {
 
   Net train() const {
     Net net = make_net();
+    net->to(reference_device());
     const auto optimizer = make_optimizer(kind, net);
     remove_duplicate_parameters(*optimizer);
     for (int step = 0; step < steps; step += micro_batches) {
@@ -146,7 +154,9 @@ struct SingleProcessTraining {
     std::optional<AutocastGuard> guard;
     if (bf16) {
       guard.emplace(
-          c10::kCPU, Precision::bf16, AutocastKwargs{.cache_enabled = false});
+          reference_device().type(),
+          Precision::bf16,
+          AutocastKwargs{.cache_enabled = false});
     }
     return net_loss(net, rows);
   }

@@ -123,7 +123,7 @@ TEST(GpuMemory, FirstStepReportsTheMemoryItsStateNeeds) {
       message_of<OutOfMemoryError>([&] { optimizer.step(); });
 
   EXPECT_THAT(
-      text, testing::HasSubstr("is out of memory: 1024.00 MB requested"));
+      text, testing::HasSubstr("is out of memory: 1024.00 MiB requested"));
   filler.reset();
   clear_device_cache();
   optimizer.step();

@@ -175,7 +175,7 @@ class SummedEmbeddingFunction
       const SummedEmbedding& in,
       const at::Tensor& words,
       const at::Tensor& positions,
-      const at::Tensor& types,
+      const std::optional<at::Tensor>& types,
       const at::Tensor& weight,
       const at::Tensor& shift) {
     const std::int64_t width = words.size(1);
@@ -200,10 +200,10 @@ class SummedEmbeddingFunction
          .types = ids_of(s[kTypeIds]),
          .words = words.data_ptr<float>(),
          .positions = positions.data_ptr<float>(),
-         .type_table = types.defined() ? types.data_ptr<float>() : nullptr,
+         .type_table = types ? types->data_ptr<float>() : nullptr,
          .word_rows = words.size(0),
          .position_rows = positions.size(0),
-         .type_rows = types.defined() ? types.size(0) : 0,
+         .type_rows = types ? types->size(0) : 0,
          .weight = weight.data_ptr<float>(),
          .shift = shift.data_ptr<float>(),
          .eps = static_cast<float>(in.eps),
@@ -220,7 +220,7 @@ class SummedEmbeddingFunction
     context->saved_data["padding_position"] = in.padding_position;
     context->saved_data["word_rows"] = words.size(0);
     context->saved_data["position_rows"] = positions.size(0);
-    context->saved_data["type_rows"] = types.defined() ? types.size(0) : 0;
+    context->saved_data["type_rows"] = types ? types->size(0) : 0;
     return y.view({in.ids.size(0), in.ids.size(1), width});
   }
 
@@ -310,9 +310,13 @@ at::Tensor summed_embedding(const SummedEmbedding& in) {
       (in.position_ids.defined() ? in.position_ids.sizes() == in.ids.sizes()
                                  : in.ids.size(1) <= in.positions.size(0)) &&
       (!in.type_ids.defined() || in.type_ids.sizes() == in.ids.sizes());
-  return fits ? SummedEmbeddingFunction::apply(
-                    in, in.words, in.positions, in.types, in.weight, in.shift)
-              : at::Tensor();
+  if (!fits) {
+    return {};
+  }
+  // An autograd function rejects an undefined tensor, but not an empty optional.
+  const auto types = in.types.defined() ? std::optional(in.types) : std::nullopt;
+  return SummedEmbeddingFunction::apply(
+      in, in.words, in.positions, types, in.weight, in.shift);
 }
 
 at::Tensor embedding(

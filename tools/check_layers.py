@@ -109,13 +109,13 @@ ONE_SOURCE = re.compile(r"nlohmann/.*|CLI/.*|CLI11\.hpp|yaml-cpp/.*")
 LIBTORCH = re.compile(r"(ATen|c10|torch|caffe2)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 ENVIRONMENT = re.compile(
-    r"\b(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
-# Launchers set the environment of their child processes; Open MPI and XLA's
-# plugins read their options only from environment variables.
+    r"\b(getenv|secure_getenv|setenv|putenv|unsetenv|set_env)\s*\(|\benviron\b")
+# Launchers set the environment of their child processes; Open MPI, XLA's
+# plugins and LibTorch's NCCL group read options only from environment variables.
 MAY_TOUCH_ENVIRONMENT = (
     "src/config/environment.", "src/launch/", "src/jupyter/",
     "src/launchers/forked_ranks.", "src/comm/backends/mpi/runtime.",
-    "src/xla/pjrt/plugin_differences.")
+    "src/cuda/nccl_group.", "src/xla/pjrt/plugin_differences.")
 # Code outside these files must use the device layer. placement.cpp parses the
 # name `cuda` in a variable, and profiler.cpp sets LibTorch's activities.
 CUDA = re.compile(r"\bis_cuda\(\)|\bhasCUDA\(|\bkCUDA\b")

@@ -3,12 +3,28 @@
 
 #include <nccl.h>
 
+#include <c10/util/env.h>
 #include <torch/csrc/distributed/c10d/NCCLUtils.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "device/cuda_facts.h"
 
 namespace accelerate::cuda {
+namespace {
+
+// LibTorch reads these settings only from the environment. By default, it ends
+// the process if NCCL reports an error, and keeps a process that is exiting
+// after such an error for more than a minute. This library reports the error
+// itself, so LibTorch only aborts the communicators ("CleanUpOnly").
+void keep_process_after_errors() {
+  constexpr bool kOverwrite = false;
+  c10::utils::set_env("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", kOverwrite);
+  c10::utils::set_env("TORCH_NCCL_ENABLE_MONITORING", "0", kOverwrite);
+  c10::utils::set_env("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", kOverwrite);
+}
+
+}  // namespace
+
 void check_nccl_version() {
   const auto [major, minor, patch] = c10d::getNcclVersionTuple();
   check_nccl_versions(
@@ -17,6 +33,7 @@ void check_nccl_version() {
 
 c10::intrusive_ptr<c10d::Backend> make_nccl_group(
     const DeviceGroupOptions& options) {
+  keep_process_after_errors();
   auto nccl_options = c10d::ProcessGroupNCCL::Options::create(
       /*is_high_priority_stream=*/true);
   nccl_options->timeout = options.timeout;

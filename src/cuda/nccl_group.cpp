@@ -12,15 +12,17 @@
 namespace accelerate::cuda {
 namespace {
 
-// LibTorch reads these settings only from the environment. By default, it ends
-// the process if NCCL reports an error, and keeps a process that is exiting
-// after such an error for more than a minute. This library reports the error
-// itself, so LibTorch only aborts the communicators ("CleanUpOnly").
+// LibTorch reads these settings only from the environment. By default, if NCCL
+// reports an error, LibTorch waits a minute for debug information to be written,
+// even if the process is exiting, and then ends the process. This library
+// reports the error itself, so LibTorch only aborts the communicators
+// ("CleanUpOnly"), at once.
 void keep_process_after_errors() {
   constexpr bool kOverwrite = false;
   c10::utils::set_env("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", kOverwrite);
   c10::utils::set_env("TORCH_NCCL_ENABLE_MONITORING", "0", kOverwrite);
   c10::utils::set_env("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", kOverwrite);
+  c10::utils::set_env("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "0", kOverwrite);
 }
 
 }  // namespace

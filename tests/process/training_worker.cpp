@@ -368,7 +368,8 @@ void memory_of_prepare(const Run& run) {
       AdamW optimizer(model->parameters(), 1e-3);
       accelerator.prepare(model, optimizer);
       for (int step = 0; step < 2; ++step) {
-        accelerator.backward(model(at::ones({1, 1024})).sum());
+        accelerator.backward(
+            model(at::ones({1, 1024}, accelerator.device())).sum());
         optimizer.step();
         optimizer.zero_grad();
       }

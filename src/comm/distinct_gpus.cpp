@@ -15,23 +15,24 @@ namespace accelerate {
 // NCCL's own error message would contain only bus numbers.
 void check_distinct_gpus(
     const std::vector<std::string>& gpus,
-    const std::vector<std::string>& host_ids,
+    const std::vector<std::string>& nccl_ids,
     const std::string& description) {
-  using GpuOfHost = std::pair<std::string, std::string>;
-  std::map<GpuOfHost, std::vector<int>> ranks;
+  using SharedGpu = std::pair<std::string, std::string>;
+  std::map<SharedGpu, std::vector<int>> ranks;
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
-    ranks[{gpus[rank], host_ids[rank]}].push_back(static_cast<int>(rank));
+    ranks[{gpus[rank], nccl_ids[rank]}].push_back(static_cast<int>(rank));
   }
   for (const auto& [gpu, same] : ranks) {
     if (same.size() == 1) {
       continue;
     }
-    const std::string& host_id = gpu.second;
+    const std::string& nccl_id = gpu.second;
     const std::string text =
         str_cat(name_ranks(same), " use the same GPU, ", description);
-    if (!host_id.empty()) {
+    if (!nccl_id.empty()) {
       throw UnsupportedError(
-          str_cat(text, ", and the same NCCL_HOSTID, `", printable(host_id), "`"),
+          str_cat(
+              text, ", and the same NCCL_HOSTID, `", printable(nccl_id), "`"),
           "unset NCCL_HOSTID, and use one GPU per rank, or `accelerate launch "
           "--ranks_per_gpu`, which gives each rank on a GPU its own value");
     }

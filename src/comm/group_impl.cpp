@@ -176,12 +176,12 @@ void Group::Impl::make_device_backend() {
         "leave the backend out, or set `GroupOptions::device` to a GPU");
   }
   DeviceBackend* device = device_backend_of(*options.device);
-  const auto host_id =
+  const auto nccl_id =
       Environment::of_this_process().get("NCCL_HOSTID").value_or("");
   check_distinct_gpus(
       gather_through_store(
           context, "gpu", device->identity(options.device->index()), limits),
-      gather_through_store(context, "NCCL_HOSTID", host_id, limits),
+      gather_through_store(context, "NCCL_HOSTID", nccl_id, limits),
       device->describe(options.device->index()));
   const auto store =
       c10::make_intrusive<c10d::PrefixStore>("device", context.store);

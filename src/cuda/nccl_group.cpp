@@ -13,9 +13,9 @@ namespace accelerate::cuda {
 namespace {
 
 // LibTorch reads these settings only from the environment. By default, if NCCL
-// reports an error, LibTorch waits a minute for debug information to be written,
-// even if the process is exiting, and then ends the process. This library
-// reports the error itself, so LibTorch only aborts the communicators
+// reports an error, LibTorch waits a minute for debug information to be
+// written, even if the process is exiting, and then ends the process. This
+// library reports the error itself, so LibTorch only aborts the communicators
 // ("CleanUpOnly"), at once.
 void keep_process_after_errors() {
   constexpr bool kOverwrite = false;

@@ -23,7 +23,7 @@ TEST_P(CollectivesOverNccl, MatchThePlainImplementation) {
       {.timeout = std::chrono::seconds(200)}));
 }
 
-TEST_P(CollectivesOverNccl, RefuseProcessesWithOneHostId) {
+TEST_P(CollectivesOverNccl, RefuseProcessesWithOneNcclId) {
   const auto results = run_processes(
       GetParam(),
       test_program_path("gpu_collectives"),

@@ -56,11 +56,11 @@ class Collectives {
       const at::Tensor& actual,
       const at::Tensor& expected,
       const std::string& title) {
-    const at::Tensor host = actual.cpu();
+    const at::Tensor copy = actual.cpu();
     const bool last_bits_differ =
         reduction == Reduction::mean &&
-        at::allclose(host, expected, epsilon_of(host.scalar_type()), 0);
-    expect_equal(last_bits_differ ? expected : host, expected, title);
+        at::allclose(copy, expected, epsilon_of(copy.scalar_type()), 0);
+    expect_equal(last_bits_differ ? expected : copy, expected, title);
   }
 
   static double epsilon_of(at::ScalarType type) {
@@ -89,7 +89,8 @@ class Collectives {
       const at::Tensor tensor = own(type, size);
       Pending pending = group_.start_all_reduce(tensor, reduction);
       pending.wait();
-      expect_reduced(reduction, tensor, expected, str_cat("all_reduce, ", title));
+      expect_reduced(
+          reduction, tensor, expected, str_cat("all_reduce, ", title));
       check_reduce_scatter(reduction, plain, type, size, title);
     }
   }
@@ -109,7 +110,8 @@ class Collectives {
     Pending pending =
         group_.start_reduce_scatter(output, own(type, whole), reduction);
     pending.wait();
-    expect_reduced(reduction, output, expected, str_cat("reduce_scatter, ", title));
+    expect_reduced(
+        reduction, output, expected, str_cat("reduce_scatter, ", title));
   }
 
   void check_broadcast(at::ScalarType type, std::int64_t size) {

@@ -96,7 +96,8 @@ TEST_P(TrainingWithProcesses, MatchesOneProcessInHarderCases) {
 INSTANTIATE_TEST_SUITE_P(
     Processes,
     TrainingWithProcesses,
-    testing::Combine(testing::Values(2, 4), testing::ValuesIn(kTrainingBackends)),
+    testing::Combine(
+        testing::Values(2, 4), testing::ValuesIn(kTrainingBackends)),
     [](const auto& test) {
       return std::get<1>(test.param) + std::to_string(std::get<0>(test.param));
     });

@@ -313,8 +313,10 @@ at::Tensor summed_embedding(const SummedEmbedding& in) {
   if (!fits) {
     return {};
   }
-  // An autograd function rejects an undefined tensor, but not an empty optional.
-  const auto types = in.types.defined() ? std::optional(in.types) : std::nullopt;
+  // An autograd function rejects an undefined tensor, but not an empty
+  // optional.
+  const auto types =
+      in.types.defined() ? std::optional(in.types) : std::nullopt;
   return SummedEmbeddingFunction::apply(
       in, in.words, in.positions, types, in.weight, in.shift);
 }

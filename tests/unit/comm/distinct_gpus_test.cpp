@@ -14,9 +14,9 @@ namespace {
 
 std::string error_for(
     const std::vector<std::string>& gpus,
-    const std::vector<std::string>& host_ids) {
+    const std::vector<std::string>& nccl_ids) {
   return message_of<UnsupportedError>(
-      [&] { check_distinct_gpus(gpus, host_ids, "NVIDIA H200"); });
+      [&] { check_distinct_gpus(gpus, nccl_ids, "NVIDIA H200"); });
 }
 
 TEST(DistinctGpus, AcceptsRanksThatNcclConnects) {

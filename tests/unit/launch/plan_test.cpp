@@ -218,12 +218,12 @@ TEST(GpuIds, CountOnlyVisibleGpus) {
 
 // Ranks 0 and 1 have GPUs 0 and 1; then each GPU gets a second rank, which NCCL
 // takes for a rank on another machine.
-TEST(RanksPerGpu, GivesRanksOnOneGpuDifferentHostIds) {
+TEST(RanksPerGpu, GivesRanksOnOneGpuDifferentNcclIds) {
   const Hardware hardware = make_hardware(2, 4);
   const Settings settings = complete({{"ranks_per_gpu", "2"}}, hardware);
   LaunchPlan plan = plan_for(settings, hardware, {});
   plan.launch_id = "launch";
-  const auto host_id = [&](std::int64_t local_rank) {
+  const auto nccl_id = [&](std::int64_t local_rank) {
     const auto variables =
         worker_variables(plan, generation_of(plan), local_rank);
     EXPECT_EQ(variables.at("ACCELERATE_RANKS_PER_GPU"), "2");
@@ -231,10 +231,10 @@ TEST(RanksPerGpu, GivesRanksOnOneGpuDifferentHostIds) {
   };
 
   EXPECT_EQ(settings.integer("num_processes"), 4);
-  EXPECT_EQ(host_id(0), "launch-0-0");
-  EXPECT_EQ(host_id(1), "launch-0-0");
-  EXPECT_EQ(host_id(2), "launch-0-1");
-  EXPECT_EQ(host_id(3), "launch-0-1");
+  EXPECT_EQ(nccl_id(0), "launch-0-0");
+  EXPECT_EQ(nccl_id(1), "launch-0-0");
+  EXPECT_EQ(nccl_id(2), "launch-0-1");
+  EXPECT_EQ(nccl_id(3), "launch-0-1");
 }
 
 std::map<std::string, std::string> nccl_variables(

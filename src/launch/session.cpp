@@ -2,10 +2,12 @@
 #include "launch/session.h"
 
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,6 +23,7 @@
 #include "launch/output.h"
 #include "launch/signal_queue.h"
 #include "launch/signals.h"
+#include "launch/slurm.h"
 
 namespace accelerate {
 namespace {
@@ -165,6 +168,17 @@ void print_failure(std::string text, Output& output) {
   }
 }
 
+// If a process of a Slurm step was killed, `srun` stops reading output when the
+// last process of the step ends. Output that is still on its way to `srun` is
+// lost, and nothing tells this process that its output has arrived.
+void wait_for_srun(const LaunchPlan& plan, const Failure& failure) {
+  constexpr std::chrono::seconds kEnough{1};
+  if (!failure.disconnected_machine.empty() &&
+      step_of_machines(plan.settings, plan.environment)) {
+    std::this_thread::sleep_for(kEnough);
+  }
+}
+
 }  // namespace
 
 RunResult run_session(
@@ -197,6 +211,7 @@ RunResult run_session(
     if (!may_restart(plan, *generation, result)) {
       if (result.failure && messages.failure_text) {
         print_failure(messages.failure_text(*result.failure), output);
+        wait_for_srun(plan, *result.failure);
       }
       return result;
     }

@@ -9,7 +9,7 @@ a checkpoint, and exits with 75.
 import re
 from pathlib import Path
 
-from harness import Failed, Result, case
+from harness import Failed, case
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/launch.md"
 LAUNCH = "accelerate launch --cpu"
@@ -339,24 +339,14 @@ LOSES_A_MACHINE = (f"{LAUNCH} --num_processes 4 sh -c "
 LOST = r"machine 1 \(n2, 10\.77\.0\.\d:\d+\) disconnected"
 
 
-# `srun` drops output soon after it learns that a process was killed, even the
-# output of `echo`. Output that the launcher prints immediately usually arrives.
-@case(120)
-def a_lost_machine_is_named_at_once(shell):
-    outputs = [shell.run(f"{PER_NODE} {LOSES_A_MACHINE}").check(137).output for _ in range(5)]
-    arrived = [output for output in outputs if re.search(f"warning: {LOST}; stopping", output)]
-    print(f"    the line arrived {len(arrived)} times of 5", flush=True)
-    if not arrived:
-        raise Failed("\n".join(outputs))
-
-
-# With a file per task, nothing passes through `srun`.
+# After a process was killed, `srun` loses the output that has not arrived when
+# the last process ends.
 @case(120)
 def a_lost_machine_is_reported_every_time(shell):
-    for i in range(5):
-        shell.run(f"{PER_NODE} --output {i}-%t.txt {LOSES_A_MACHINE}").check(137)
-        Result("task 0", 137, (shell.folder / f"{i}-0.txt").read_text()).check(
-            137, f"error: {LOST}", "its connection closed unexpectedly",
+    for _ in range(10):
+        shell.run(f"{PER_NODE} {LOSES_A_MACHINE}").check(
+            137, f"warning: {LOST}; stopping", f"error: {LOST}",
+            "its connection closed unexpectedly",
             "hint: look for an error on that machine first")
 
 

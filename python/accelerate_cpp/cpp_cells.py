@@ -117,6 +117,11 @@ def cache_folder() -> Path:
     root = Path(base) / "accelerate-cpp"
     root.parent.mkdir(parents=True, exist_ok=True)
     root.mkdir(mode=0o700, exist_ok=True)
+    if _can_be_changed_by_others(root.parent.stat()):
+        raise CompilerError(
+            f"other users can replace {root}, because they can write to {root.parent}\n"
+            f"hint: run `chmod +t {root.parent}`, or set XDG_CACHE_HOME to a folder of your own"
+        )
     status = root.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise CompilerError(
@@ -126,6 +131,13 @@ def cache_folder() -> Path:
     if status.st_mode & 0o077:
         root.chmod(0o700)
     return root / "cells"
+
+
+def _can_be_changed_by_others(folder: os.stat_result) -> bool:
+    """Whether other users can rename the entries of a folder; see src/base/new_file.cpp."""
+    by_group = folder.st_mode & stat.S_IWGRP and folder.st_gid != folder.st_uid
+    by_all = folder.st_mode & stat.S_IWOTH
+    return bool(by_group or by_all) and not folder.st_mode & stat.S_ISVTX
 
 
 def _flags(installation: Installation) -> list:

@@ -78,6 +78,12 @@ class CppMagic(unittest.TestCase):
             root.chmod(0o777)
             with self.assertRaisesRegex(cpp_magic.CppCompileError, "is not a folder that only this user can access"):
                 self.cell("int planted() { return 1; }")
+            root.chmod(0o700)
+            Path(folder).chmod(0o1777)
+            cpp_cells.cache_folder()
+            Path(folder).chmod(0o777)
+            with self.assertRaisesRegex(cpp_cells.CompilerError, "other users can replace .*accelerate-cpp, because"):
+                cpp_cells.cache_folder()
 
     def test_errors_name_the_line_of_the_cell(self):
         with self.assertRaises(cpp_magic.CppCompileError) as context:

@@ -2,7 +2,6 @@
 #include "base/new_file.h"
 
 #include <cerrno>
-#include <system_error>
 
 #include <fcntl.h>
 #include <sys/sendfile.h>
@@ -15,6 +14,8 @@
 
 namespace accelerate {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::size_t kRandomBytes = 3;  // Six characters of a name.
 constexpr std::size_t kMaxCopied = std::size_t{1} << 30;
@@ -34,6 +35,56 @@ std::string create_with_new_name(
     }
   }
   throw_errno("create", prefix, error);
+}
+
+// Creates a folder and its missing parents, as the XDG Base Directory
+// Specification asks: only this user can access them.
+void create_private_folders(const fs::path& path) {
+  if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) {
+    return;
+  }
+  const fs::path parent = path.parent_path();
+  if (errno != ENOENT || parent.empty() || parent == path) {
+    throw_errno("create", path, errno);
+  }
+  create_private_folders(parent);
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    throw_errno("create", path, errno);
+  }
+}
+
+// Whether users other than this one can rename the entries of a folder. In a
+// folder with the sticky bit, only the owner of an entry can. A group with the
+// same number as the folder's owner is the owner's private group, which has no
+// other members.
+bool can_be_changed_by_others(const struct stat& folder) {
+  const bool by_group =
+      (folder.st_mode & S_IWGRP) != 0 && folder.st_gid != folder.st_uid;
+  const bool by_all = (folder.st_mode & S_IWOTH) != 0;
+  return (by_group || by_all) && (folder.st_mode & S_ISVTX) == 0;
+}
+
+void check_parent(const fs::path& path, const std::string& variable) {
+  const fs::path parent =
+      path.has_parent_path() ? path.parent_path() : fs::path(".");
+  struct stat status{};
+  if (::stat(parent.c_str(), &status) != 0) {
+    throw_errno("check", parent, errno);
+  }
+  if (can_be_changed_by_others(status)) {
+    throw IoError(
+        str_cat(
+            "other users can replace ",
+            path.string(),
+            ", because they can write to ",
+            parent.string()),
+        str_cat(
+            "run `chmod +t ",
+            parent.string(),
+            "`, or set ",
+            variable,
+            " to a folder of your own"));
+  }
 }
 
 }  // namespace
@@ -56,8 +107,7 @@ std::string create_folder(const std::string& prefix, const mode_t mode) {
   });
 }
 
-void copy_to_new_file(
-    const std::filesystem::path& from, const std::filesystem::path& to) {
+void copy_to_new_file(const fs::path& from, const fs::path& to) {
   const UniqueFd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!source) {
     throw_errno("read", from, errno);
@@ -79,16 +129,9 @@ void copy_to_new_file(
   }
 }
 
-void make_private_folder(
-    const std::filesystem::path& path, const std::string& variable) {
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  if (error) {
-    throw_errno("create", path.parent_path(), error.value());
-  }
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw_errno("create", path, errno);
-  }
+void make_private_folder(const fs::path& path, const std::string& variable) {
+  create_private_folders(path);
+  check_parent(path, variable);
   const UniqueFd fd(
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status{};

@@ -61,6 +61,10 @@ class PrivateFolder : public testing::Test {
   std::string refusal() const {
     return path_.string() + " is not a folder that only this user can access";
   }
+  std::string replaceable() const {
+    return "other users can replace " + path_.string() +
+           ", because they can write to " + path_.parent_path().string();
+  }
 
   const TemporaryDirectory folder_;
   const fs::path path_ = folder_.path() / "parent/private";
@@ -90,6 +94,41 @@ TEST_F(PrivateFolder, IsRefusedIfOthersCouldWrite) {
     fs::permissions(path_, fs::perms(mode));
     EXPECT_EQ(problem(), refusal());
   }
+}
+
+// A user who can rename the folder can put another folder in its place.
+TEST_F(PrivateFolder, IsRefusedIfOthersCouldReplaceIt) {
+  make_private_folder(path_, "TMPDIR");
+
+  fs::permissions(path_.parent_path(), fs::perms(0777));
+  EXPECT_EQ(problem(), replaceable());
+
+  fs::permissions(path_.parent_path(), fs::perms(01777));
+  EXPECT_NO_THROW(make_private_folder(path_, "TMPDIR"));
+}
+
+// The group of a user's own files often has the user's number and no other
+// members, and the umask then allows this group to write.
+TEST_F(PrivateFolder, IsRefusedIfAGroupCouldReplaceIt) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can give a folder to another group";
+  }
+  make_private_folder(path_, "TMPDIR");
+  fs::permissions(path_.parent_path(), fs::perms(0775));
+  EXPECT_NO_THROW(make_private_folder(path_, "TMPDIR"));
+
+  ASSERT_EQ(::chown(path_.parent_path().c_str(), 0, kNobody), 0);
+  fs::permissions(path_.parent_path(), fs::perms(0775));
+
+  EXPECT_EQ(problem(), replaceable());
+}
+
+TEST_F(PrivateFolder, HasPrivateParentsIfTheyDidNotExist) {
+  const UmaskGuard umask(0);
+
+  make_private_folder(path_, "TMPDIR");
+
+  EXPECT_EQ(mode_of(path_.parent_path()), 0700U);
 }
 
 TEST_F(PrivateFolder, IsRefusedIfItIsALink) {

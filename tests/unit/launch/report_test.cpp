@@ -168,11 +168,22 @@ TEST(FailureReport, CountsTheOtherRanks) {
       "stopped, 2 failed later and 1 had already exited");
 }
 
+// Text from a rank or a machine must not begin a line of its own either.
 TEST(FailureReport, EscapesControlCharacters) {
   Failure failure = example();
+  failure.status = "a\nerror: b";
+  failure.exception = "\x1b[2Jthrown";
   failure.last_lines = {"\x1b[2Jcleared"};
+  Failure lost = example();
+  lost.disconnected_machine = "n2\nerror: b";
 
-  EXPECT_NE(failure_body(failure).find("\\x1b[2Jcleared"), std::string::npos);
+  EXPECT_EQ(
+      failure_body(failure),
+      "  rank 3 on node-b, pid 88214: killed by SIGKILL; last status: "
+      "a\\x0aerror: b\n  it reported:\n    \\x1b[2Jthrown\n  its last line:\n"
+      "    \\x1b[2Jcleared\n");
+  EXPECT_TRUE(
+      failure_title(lost).starts_with("machine n2\\x0aerror: b disconnected"));
 }
 
 TEST(ErrorFile, HasTheFormatOfTorchrun) {

@@ -373,12 +373,12 @@ TEST_F(StoreServerTest, LimitsUnauthenticatedConnections) {
 // connection only to make room for another connection.
 class CrowdedStore : public testing::Test {
  protected:
-  CrowdedStore()
+  explicit CrowdedStore(milliseconds crowded_timeout = std::chrono::hours(1))
       : server_({
             .endpoints = {{false, "0.0.0.0", 0}},
             .secret = "secret",
             .hello_timeout = std::chrono::hours(1),
-            .crowded_hello_timeout = std::chrono::hours(1),
+            .crowded_hello_timeout = crowded_timeout,
             .max_unauthenticated = 4,
         }) {}
 
@@ -477,6 +477,30 @@ TEST_F(CrowdedStore, AdmitsAllWorkersThatStartTogether) {
   for (auto& worker : workers) {
     EXPECT_EQ(worker.get(), 0);
   }
+}
+
+class FullStore : public CrowdedStore {
+ protected:
+  FullStore() : CrowdedStore(milliseconds(50)) {}
+};
+
+// No address has more connections than the others, so only the shorter timeout
+// can end one of them.
+TEST_F(FullStore, ClosesTheOldestConnectionSooner) {
+  const UniqueFd first = idle("127.0.0.2");
+  ASSERT_TRUE(gets_greeting(first));
+  const UniqueFd second = idle("127.0.0.3");
+  ASSERT_TRUE(gets_greeting(second));
+  const UniqueFd third = idle("127.0.0.4");
+  ASSERT_TRUE(gets_greeting(third));
+  ASSERT_TRUE(is_open(first));
+  const UniqueFd fourth = idle("127.0.0.5");
+  ASSERT_TRUE(gets_greeting(fourth));
+
+  EXPECT_TRUE(is_closed(first));
+  EXPECT_TRUE(is_open(second));
+  EXPECT_TRUE(is_open(third));
+  EXPECT_TRUE(is_open(fourth));
 }
 
 TEST_F(StoreServerTest, IgnoresGarbage) {

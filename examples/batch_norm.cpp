@@ -47,6 +47,10 @@ void train() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char**) {
+  if (argc > 1) {
+    std::cerr << "this example has no options\n";
+    return 2;
+  }
   accelerate::debug_launcher(train, {.num_processes = 2});
 }

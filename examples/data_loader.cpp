@@ -208,7 +208,11 @@ void show_sharding() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char**) {
+  if (argc > 1) {
+    std::cerr << "this example has no options\n";
+    return 2;
+  }
   accelerate::debug_launcher(share_between_processes, {.num_processes = 2});
   read_a_dataset();
   read_a_stream();

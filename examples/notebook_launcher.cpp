@@ -3,6 +3,7 @@
 // launch`. The same code works in a cell of a C++ notebook.
 //
 //     build/bin/examples/notebook_launcher
+#include <iostream>
 #include <tuple>
 
 #include <accelerate/accelerate.h>
@@ -38,7 +39,11 @@ void training_function(int epochs, double learning_rate) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char**) {
+  if (argc > 1) {
+    std::cerr << "this example has no options\n";
+    return 2;
+  }
   // region: launch
   accelerate::notebook_launcher(
       training_function, std::tuple(300, 0.5), {.num_processes = 2});

@@ -55,20 +55,20 @@ std::string lines_with(const std::string& text, const std::string& prefix) {
   return lines;
 }
 
+CommandResult run_example(const std::string& name, const std::string& option) {
+  CommandOptions command;
+  command.argv = {std::string(ACCELERATE_EXAMPLES_FOLDER) + "/" + name, option};
+  command.timeout = std::chrono::seconds(20);
+  return run_command(command);
+}
+
 class Usage : public testing::TestWithParam<const char*> {};
 
 TEST_P(Usage, IsPrintedOnRequestOrForAnUnknownOption) {
-  const auto run = [](const std::string& option) {
-    CommandOptions command;
-    command.argv = {
-        std::string(ACCELERATE_EXAMPLES_FOLDER) + "/" + GetParam(), option};
-    command.timeout = std::chrono::seconds(20);
-    return run_command(command);
-  };
   const std::string usage = std::string("usage: ") + GetParam() + " ";
 
-  const auto help = run("--help");
-  const auto unknown = run("--no_such");
+  const auto help = run_example(GetParam(), "--help");
+  const auto unknown = run_example(GetParam(), "--no_such");
 
   EXPECT_EQ(help.exit_code, 0) << help.err;
   EXPECT_TRUE(help.out.starts_with(usage)) << help.out;
@@ -90,6 +90,22 @@ INSTANTIATE_TEST_SUITE_P(
         "causal_lm",
         "tokenizer",
         "collectives"),
+    [](const auto& example) { return std::string(example.param); });
+
+class ExampleWithoutOptions : public testing::TestWithParam<const char*> {};
+
+TEST_P(ExampleWithoutOptions, DoesNotTrainOnHelp) {
+  const auto help = run_example(GetParam(), "--help");
+
+  EXPECT_EQ(help.exit_code, 2);
+  EXPECT_EQ(help.out, "");
+  EXPECT_EQ(help.err, "this example has no options\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Examples,
+    ExampleWithoutOptions,
+    testing::Values("base", "batch_norm", "data_loader", "notebook_launcher"),
     [](const auto& example) { return std::string(example.param); });
 
 class NlpExample : public testing::TestWithParam<int> {};

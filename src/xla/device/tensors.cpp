@@ -19,18 +19,25 @@ void delete_cell(void* cell) {
   all.destroy_cell(static_cast<Cell*>(cell));
 }
 
+// Storages have no memory, but each has addresses of its own, because code that
+// looks for shared memory compares addresses. A processor cannot access them.
 class CellAllocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t /*bytes*/) override {
+  c10::DataPtr allocate(std::size_t bytes) override {
+    constexpr std::uintptr_t kAlignment = 64;
     Tracer& all = tracer();
     const auto lock = all.lock();
     Cell* cell = all.make_cell();
-    return {cell, cell, &delete_cell, c10::Device(c10::kXLA, 0)};
+    auto* const address = reinterpret_cast<void*>(next_);  // NOLINT
+    next_ += (bytes / kAlignment + 1) * kAlignment;
+    return {address, cell, &delete_cell, c10::Device(c10::kXLA, 0)};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return &delete_cell; }
   void copy_data(void*, const void*, std::size_t) const override {
     throw InternalError("LibTorch copied the memory of an XLA storage");
   }
+
+ private:
+  std::uintptr_t next_ = std::uintptr_t{1} << 60U;
 };
 
 std::int64_t storage_count(const at::Tensor& tensor) {

@@ -9,9 +9,11 @@
 namespace accelerate::xla {
 namespace {
 
-// A value that later programs take or repeat as it is.
+// A value that later programs take or repeat as it is. A number stays an
+// argument, so programs are the same whether or not it has changed.
 bool needs_no_run(const Node& node) {
-  return node.op == Op::input || node.op == Op::constant;
+  return node.op == Op::input || node.op == Op::constant ||
+         node.op == Op::scalar;
 }
 
 // Never destroyed: tensors in static variables outlive it.
@@ -46,36 +48,89 @@ void Tracer::destroy_cell(Cell* cell) {
   delete cell;
 }
 
+// What one program computes.
+struct Tracer::Plan {
+  std::uint64_t cut = std::numeric_limits<std::uint64_t>::max();
+  std::vector<Output> outputs = {};
+  std::unordered_set<const Node*> kept = {};
+  std::unordered_map<const Node*, std::size_t> positions = {};
+  /// The values that become inputs after the run.
+  std::vector<std::pair<Value*, std::size_t>> targets = {};
+  std::unordered_set<const Node*> visited = {};
+
+  // The first result of an operation and its other results belong together.
+  bool is_later(const Node& node) const {
+    const Node& operation = node.op == Op::result ? *node.operands[0] : node;
+    return operation.sequence > cut;
+  }
+
+  void compute(Value& value, const Value& previous, const Sharding& sharding) {
+    const auto [position, is_new] =
+        positions.emplace(value.get(), outputs.size());
+    if (is_new) {
+      outputs.push_back({value, previous, sharding});
+    }
+    targets.emplace_back(&value, position->second);
+  }
+
+  // Computes the operands that nodes after the cut have from before it.
+  void compute_operands(Node& root) {
+    std::vector<Node*> stack{&root};
+    while (!stack.empty()) {
+      Node& node = *stack.back();
+      stack.pop_back();
+      if (!visited.insert(&node).second) {
+        continue;
+      }
+      for (Value& operand : node.operands) {
+        if (needs_no_run(*operand)) {
+          kept.insert(operand.get());
+        } else if (is_later(*operand)) {
+          stack.push_back(operand.get());
+        } else {
+          compute(operand, nullptr, {});
+        }
+      }
+    }
+  }
+};
+
 void Tracer::run() {
-  std::vector<Output> outputs;
-  std::unordered_set<const Node*> kept;
-  std::unordered_map<const Node*, std::size_t> positions;
-  std::vector<std::pair<Cell*, std::size_t>> targets;
+  Plan plan;
+  run_plan(plan);
+}
+
+void Tracer::run_until(const Node& last) {
+  Plan plan{.cut = last.sequence};
+  run_plan(plan);
+}
+
+void Tracer::run_plan(Plan& plan) {
   for (Cell* cell = ends_.right_; cell != &ends_; cell = cell->right_) {
-    const Node* node = cell->value.get();
+    Node* node = cell->value.get();
     if (node == nullptr) {
       continue;
     }
     if (needs_no_run(*node)) {
-      kept.insert(node);
-      continue;
+      plan.kept.insert(node);
+    } else if (plan.is_later(*node)) {
+      plan.compute_operands(*node);
+    } else {
+      plan.compute(cell->value, cell->previous_, cell->sharding_);
     }
-    const auto [position, is_new] = positions.emplace(node, outputs.size());
-    if (is_new) {
-      outputs.push_back({cell->value, cell->previous_, cell->sharding_});
-    }
-    targets.emplace_back(cell, position->second);
   }
-  if (!outputs.empty()) {
-    const std::vector<Value> values = runner_->run(outputs, kept);
-    for (const auto& [cell, position] : targets) {
-      cell->value = values[position];
+  if (!plan.outputs.empty()) {
+    const std::vector<Value> values = runner_->run(plan.outputs, plan.kept);
+    for (const auto& [value, position] : plan.targets) {
+      *value = values[position];
     }
   }
   for (Cell* cell = ends_.right_; cell != &ends_; cell = cell->right_) {
-    const bool on_device =
-        cell->value != nullptr && cell->value->op == Op::input;
-    cell->previous_ = on_device ? cell->value : nullptr;
+    if (cell->value == nullptr || needs_no_run(*cell->value)) {
+      const bool on_device =
+          cell->value != nullptr && cell->value->op == Op::input;
+      cell->previous_ = on_device ? cell->value : nullptr;
+    }
   }
 }
 

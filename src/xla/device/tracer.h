@@ -17,14 +17,24 @@
 // every device. A clone, or a loss that the program keeps, has its own cell and
 // keeps its value.
 //
+// NOTE [Cut]
+// A step of training ends when the optimizer has written the parameters, but
+// the program that computes the step runs later, and the next step may already
+// be recorded by then. `run_until` therefore runs only the nodes that were
+// created up to a given one. Nodes that were created later keep waiting; their
+// operands that have been computed are replaced by inputs.
+//
 // Thread safety: hold `Tracer::lock`. Backward passes record operators on
 // threads of the autograd engine.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "xla/graph/runner.h"
 
@@ -67,6 +77,9 @@ class Tracer {
 
   /// Starts a program that computes every live cell.
   void run();
+  /// Starts a program that computes the value of every live cell as far as it
+  /// depends on nodes up to `last` in the order of creation; see NOTE [Cut].
+  void run_until(const Node& last);
   /// Returns `value` as an input for later programs. Computes the value first
   /// if it is not in device memory yet.
   Value computed(const Value& value);
@@ -80,6 +93,9 @@ class Tracer {
   TracerCounts& counts() { return counts_; }
 
  private:
+  struct Plan;
+  void run_plan(Plan& plan);
+
   std::recursive_mutex mutex_;
   std::unique_ptr<Runner> runner_;
   bool strict_;
@@ -91,7 +107,7 @@ class Tracer {
 struct DeviceOptions {
   std::string plugin = {};  ///< Absolute path of a PJRT plugin.
   /// The number of devices to use; see `ClientOptions`.
-  std::int64_t device_count = 1;
+  std::optional<std::int64_t> device_count = std::nullopt;
   /// The folder in which compiled programs are stored. If empty, they are not
   /// stored.
   std::string cache = {};

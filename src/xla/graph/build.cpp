@@ -37,8 +37,11 @@ Value make(
     Shape shape,
     std::vector<Value> operands,
     std::vector<std::int64_t> numbers = {}) {
+  // Nodes are created under `Tracer::lock`.
+  static std::uint64_t count = 0;
   auto node = std::make_shared<Node>();
   node->op = op;
+  node->sequence = ++count;
   node->type = type;
   node->shape = std::move(shape);
   node->operands = std::move(operands);

@@ -116,7 +116,8 @@ struct ExtraResult {
 };
 
 /// An operation and its first result. The functions in build.h create nodes;
-/// afterwards, only `visit` and `index` change.
+/// afterwards, only `visit` and `index` change, and a run replaces operands by
+/// the values that it has computed for them.
 struct Node {
   Op op = Op::constant;
   ElementType type = ElementType::f32;
@@ -127,6 +128,9 @@ struct Node {
   std::vector<ExtraResult> extra_results;
   std::shared_ptr<const DeviceArray> array;  ///< The buffers of an `input`.
   std::uint64_t bits = 0;  ///< The number of a `scalar`: a u64 or a double.
+
+  /// The position of the node in the order of creation.
+  std::uint64_t sequence = 0;
 
   // Used by traversals of the graph, which hold `Tracer::lock`.
   std::uint64_t visit = 0;

@@ -8,12 +8,23 @@
 namespace accelerate::xla {
 namespace {
 
-// A filled tensor is a constant of the program: zeroed gradients and masks are
-// known when it is compiled.
+// A tensor without dimensions often is a number that changes from step to step,
+// such as the learning rate of a fused optimizer; 0 and 1 usually stay.
+bool may_change(const Shape& shape, const c10::Scalar& number) {
+  return shape.empty() && number.isFloatingPoint() && number.toDouble() != 0 &&
+         number.toDouble() != 1;
+}
+
+// Any other filled tensor is a constant of the program: zeroed gradients and
+// masks are known when it is compiled.
 void fill_with_number(Call& call) {
   const ElementType type = call.type(0);
   const Shape shape = shape_of(call.tensor(0));
   const c10::Scalar number = call.argument(1).toScalar();
+  if (may_change(shape, number)) {
+    call.result(scalar(number.toDouble(), type));
+    return;
+  }
   call.result(
       number.isIntegral(/*includeBool=*/true)
           ? constant_integer(number.toLong(), type, shape)

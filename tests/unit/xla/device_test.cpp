@@ -58,6 +58,66 @@ TEST(XlaDevice, KeepsScalarsAndEmptyTensors) {
   EXPECT_EQ(to_xla(at::tensor(7)).item<std::int64_t>(), 7);
 }
 
+// Checkpoints find tensors that share memory by their addresses.
+TEST(XlaDevice, GivesEachStorageAddressesOfItsOwn) {
+  const at::Tensor first = to_xla(counted({100}));
+  const at::Tensor second = to_xla(counted({100}));
+  const auto end_of = [](const at::Tensor& tensor) {
+    return static_cast<const char*>(tensor.const_data_ptr()) + tensor.nbytes();
+  };
+
+  EXPECT_NE(first.const_data_ptr(), nullptr);
+  EXPECT_LE(static_cast<const void*>(end_of(first)), second.const_data_ptr());
+  EXPECT_EQ(first.detach().const_data_ptr(), first.const_data_ptr());
+}
+
+TEST(XlaDevice, NeedsNoNewProgramForAnotherLearningRate) {
+  const at::Tensor x = to_xla(counted({3}));
+  const at::Tensor rate = at::full({}, 0.5, x.options());
+  const auto scaled = [&] { return to_cpu(x.mul(rate)); };
+  EXPECT_TRUE(scaled().equal(counted({3}) * 0.5));
+  const auto compiled = test_device().runner().counts().compiled;
+
+  EXPECT_TRUE(scaled().equal(counted({3}) * 0.5));
+  rate.fill_(0.25);
+  EXPECT_TRUE(scaled().equal(counted({3}) * 0.25));
+
+  EXPECT_EQ(test_device().runner().counts().compiled, compiled);
+}
+
+TEST(XlaDevice, RunsUpToACut) {
+  at::Tensor parameter = to_xla(counted({4}));
+  at::Tensor state = to_xla(counted({4}));
+  state.mul_(3);
+  parameter.add_(state);
+  const at::Tensor later = parameter.mul(2);
+  state.add_(later);
+  const auto executed = test_device().runner().counts().executed;
+
+  test_device().run_until(*cell_of(parameter).value);
+
+  EXPECT_EQ(cell_of(parameter).value->op, Op::input);
+  EXPECT_NE(cell_of(later).value->op, Op::input);
+  EXPECT_EQ(test_device().runner().counts().executed, executed + 1);
+  EXPECT_TRUE(equals(later, counted({4}) * 8));
+  EXPECT_TRUE(equals(state, counted({4}) * 11));
+  EXPECT_TRUE(equals(parameter, counted({4}) * 4));
+  EXPECT_EQ(test_device().runner().counts().executed, executed + 2);
+}
+
+// The parts of the operation are results of one node.
+TEST(XlaDevice, CutsAfterAnOperationWithSeveralResults) {
+  const at::Tensor x = to_xla(counted({4}));
+  const auto [values, indices] = x.sort(0, /*descending=*/true);
+  const at::Tensor parameter = x.add(1);
+  const at::Tensor later = values.add(indices);
+
+  test_device().run_until(*cell_of(parameter).value);
+
+  EXPECT_TRUE(equals(later, at::tensor({6.0F, 4.0F, 2.0F, 0.0F})));
+  EXPECT_TRUE(equals(indices, at::tensor({3, 2, 1, 0}, at::kLong)));
+}
+
 TEST(XlaDevice, ConvertsTypes) {
   const at::Tensor x = to_xla(counted({4}));
 

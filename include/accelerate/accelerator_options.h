@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include <c10/core/Device.h>
+
 #include "accelerate/checkpoint.h"
 #include "accelerate/data_loader_configuration.h"
 #include "accelerate/lr_scheduler.h"
@@ -71,7 +73,11 @@ struct AcceleratorOptions {
   std::optional<bool> split_batches = std::nullopt;
   std::optional<Precision> mixed_precision = std::nullopt;
   std::optional<std::int64_t> gradient_accumulation_steps = std::nullopt;
+  /// Whether to use the CPU even if there is an accelerator.
   std::optional<bool> cpu = std::nullopt;
+  /// The device of this process, for example `torch::kXLA`. If not set, the
+  /// environment variables and the hardware determine the device.
+  std::optional<c10::Device> device = std::nullopt;
   /// Whether GPUs may use TF32, which rounds the inputs of fp32 matmuls to 10
   /// mantissa bits and is several times faster. Default: LibTorch's setting,
   /// which is TF32 only for convolutions.

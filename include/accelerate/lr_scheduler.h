@@ -34,9 +34,9 @@ namespace accelerate {
 
 /// How many steps a prepared scheduler takes for each optimizer step.
 enum class SchedulerUnit {
-  /// As many steps as there are processes, so that a schedule written for one
-  /// process ends after the same number of samples. With `split_batches`, only
-  /// one step.
+  /// As many steps as there are processes (with XLA, devices), so that a
+  /// schedule written for one process ends after the same number of samples.
+  /// With `split_batches`, only one step.
   per_process,
   /// One step, regardless of the number of processes.
   per_optimizer_step,

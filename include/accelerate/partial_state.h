@@ -29,11 +29,12 @@
 
 namespace accelerate {
 
-/// Whether a run has several processes, and whether they use CPUs or GPUs.
-enum class DistributedType { no, multi_cpu, multi_gpu };
+/// Whether a run has several processes, and whether they use CPUs or GPUs;
+/// `xla` if one process uses all XLA devices.
+enum class DistributedType { no, multi_cpu, multi_gpu, xla };
 
 /// Returns the name that Hugging Face Accelerate uses for `type`: `NO`,
-/// `MULTI_CPU` or `MULTI_GPU`.
+/// `MULTI_CPU`, `MULTI_GPU` or `XLA`.
 ACCELERATE_API std::string_view name_of(DistributedType type);
 
 /// How the processes of a run connect to each other. A field that is not set
@@ -56,6 +57,9 @@ using InitProcessGroupOptions = InitProcessGroupKwargs;
 struct PartialStateOptions {
   /// Whether to use the CPU even if there is an accelerator.
   std::optional<bool> cpu = std::nullopt;
+  /// The device of this process, for example `torch::kXLA`. If not set, the
+  /// environment variables and the hardware determine the device.
+  std::optional<c10::Device> device = std::nullopt;
   InitProcessGroupKwargs init_process_group = {};
   /// Environment variables to read instead of the environment of this process.
   std::optional<std::map<std::string, std::string>> environment = std::nullopt;

@@ -22,9 +22,12 @@ struct ShardRules {
   std::int64_t batch_size = 1;
   std::int64_t num_processes = 1;
   std::int64_t process_index = 0;
-  /// If false, each process gets batches of `batch_size`, and a step uses
-  /// `batch_size × num_processes` samples. If true, a step uses `batch_size`
-  /// samples, and each process gets its share of these samples.
+  /// The number of devices that share the batches of a process.
+  std::int64_t devices_per_process = 1;
+  /// If false, each device gets batches of `batch_size`, and a step uses
+  /// `batch_size × num_processes × devices_per_process` samples. If true, a
+  /// step uses `batch_size` samples, and each device gets its share of these
+  /// samples.
   bool split_batches = false;
   /// Whether to complete the last step with the epoch's first samples, so that
   /// every process gets the same number of batches of the same size.

@@ -27,6 +27,7 @@ namespace {
 PartialState make_state(const AcceleratorOptions& options) {
   return PartialState(PartialStateOptions{
       .cpu = options.cpu,
+      .device = options.device,
       .init_process_group = options.init_process_group_kwargs});
 }
 
@@ -138,6 +139,7 @@ void Accelerator::prepare_data_loader(
   const Mesh& mesh = impl_->data_mesh();
   shard.process_index = mesh.data_rank();
   shard.num_processes = mesh.data_size();
+  shard.devices_per_process = mesh.devices_per_rank();
   shard.group = mesh.data_group();
   if (device_placement.value_or(impl_->options.device_placement)) {
     shard.device = device();

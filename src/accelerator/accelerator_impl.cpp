@@ -7,16 +7,29 @@
 
 #include "accelerator/chosen_options.h"
 #include "config/environment.h"
+#include "device/device_library.h"
+#include "device/lazy_device.h"
 
 namespace accelerate {
+namespace {
+
+// The number of devices that share a batch of this process.
+std::int64_t devices_of(c10::Device device) {
+  const LazyDevice* const lazy = lazy_device_of(device);
+  return lazy != nullptr ? lazy->device_count() : 1;
+}
+
+}  // namespace
 
 Accelerator::Impl::Impl(PartialState state_, const AcceleratorOptions& options_)
     : state(std::move(state_)),
       options(options_),
       data(chosen_data(options)),
-      mesh(state.group()),
-      strategy(
-          make_strategy(state.group(), chosen_buckets(options.ddp_kwargs))),
+      mesh(state.group(), devices_of(state.device())),
+      strategy(make_strategy(
+          state.group(),
+          chosen_buckets(options.ddp_kwargs),
+          lazy_device_of(state.device()))),
       objects(*strategy),
       precision(options, Environment::of_this_process(), state.device()),
       training(
@@ -58,7 +71,9 @@ void Accelerator::Impl::release_modules() {
 }
 
 RecordPolicy Accelerator::Impl::record_policy() const {
-  if (!options.record_steps || state.device().is_cpu()) {
+  // A lazy device records every step anyway.
+  if (!options.record_steps || state.device().is_cpu() ||
+      lazy_device_of(state.device()) != nullptr) {
     return {};
   }
   const std::string obstacle = strategy->capture_obstacle();

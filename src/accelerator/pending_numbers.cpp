@@ -10,26 +10,34 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "device/device_library.h"
+#include "device/lazy_device.h"
+
 namespace accelerate {
 namespace {
 
-/// A copy from a device to pinned memory.
-struct PendingCopy {
-  at::Tensor on_cpu;
-  c10::Event done;
-};
+/// Waits for a tensor on a device and returns it on the CPU.
+using PendingCopy = std::function<at::Tensor()>;
 
-std::shared_ptr<const PendingCopy> begin_copy(const at::Tensor& on_device) {
+PendingCopy begin_copy(const at::Tensor& on_device) {
   const c10::Device device = on_device.device();
-  auto copy = std::make_shared<PendingCopy>(PendingCopy{
-      at::empty(
-          on_device.sizes(),
-          at::TensorOptions(on_device.scalar_type()).pinned_memory(true)),
-      c10::Event(device.type())});
-  copy->on_cpu.copy_(on_device, /*non_blocking=*/true);
+  // Starts the program here, because the other thread would cut the step at a
+  // random place.
+  if (LazyDevice* const lazy = lazy_device_of(device)) {
+    lazy->run();
+    return [on_device] { return on_device.to(at::kCPU); };
+  }
+  const at::Tensor on_cpu = at::empty(
+      on_device.sizes(),
+      at::TensorOptions(on_device.scalar_type()).pinned_memory(true));
+  on_cpu.copy_(on_device, /*non_blocking=*/true);
+  const auto done = std::make_shared<c10::Event>(device.type());
   const c10::impl::VirtualGuardImpl guard(device.type());
-  copy->done.record(guard.getStream(device));
-  return copy;
+  done->record(guard.getStream(device));
+  return [on_cpu, done] {
+    done->synchronize();
+    return on_cpu;
+  };
 }
 
 // One tensor per device. Numbers of different types become doubles.
@@ -62,7 +70,7 @@ std::function<std::vector<TrackedValue>()> begin_reading(
   const at::NoGradGuard no_grad;
   struct Part {
     std::vector<std::size_t> positions;
-    std::shared_ptr<const PendingCopy> copy;
+    PendingCopy copy;
   };
   std::map<
       c10::Device,
@@ -85,10 +93,10 @@ std::function<std::vector<TrackedValue>()> begin_reading(
   return [parts = std::move(parts), size = tensors.size()] {
     std::vector<TrackedValue> numbers(size);
     for (const Part& part : parts) {
-      part.copy->done.synchronize();
+      const at::Tensor on_cpu = part.copy();
       for (std::size_t i = 0; i < part.positions.size(); ++i) {
         numbers[part.positions[i]] =
-            number_in(part.copy->on_cpu[static_cast<std::int64_t>(i)]);
+            number_in(on_cpu[static_cast<std::int64_t>(i)]);
       }
     }
     return numbers;
@@ -100,10 +108,7 @@ std::function<at::Tensor()> begin_copying(const at::Tensor& tensor) {
   if (tensor.device().is_cpu()) {
     return [copy = tensor.detach().clone()] { return copy; };
   }
-  return [copy = begin_copy(tensor.detach().contiguous())] {
-    copy->done.synchronize();
-    return copy->on_cpu;
-  };
+  return begin_copy(tensor.detach().contiguous());
 }
 
 }  // namespace accelerate

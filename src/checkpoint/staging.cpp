@@ -15,6 +15,7 @@
 #include "checkpoint/fresh_memory.h"
 #include "checkpoint/large_copies.h"
 #include "checkpoint/page_filler.h"
+#include "device/device_library.h"
 
 namespace accelerate {
 namespace {
@@ -101,6 +102,10 @@ class Offsets {
 
   std::size_t bytes() const { return large_bytes_ + small_bytes_; }
   const std::vector<c10::Device>& devices() const { return devices_; }
+  /// Whether copies from one of the devices run in the background.
+  bool use_pinned_memory() const {
+    return std::ranges::any_of(devices_, uses_pinned_memory);
+  }
 
   /// Large tensors come first, each at the beginning of a page.
   std::size_t of(const at::Tensor& tensor) const {
@@ -186,7 +191,7 @@ void Staging::prepare(const Part& part) {
   const std::size_t bytes = offsets.bytes() + offsets.bytes() / 64 + kSlack;
   stop_preparing_ = false;
   preparing_ = std::async(
-      std::launch::async, [this, bytes, pinned = !offsets.devices().empty()] {
+      std::launch::async, [this, bytes, pinned = offsets.use_pinned_memory()] {
         reserve(bytes, pinned);
         if (fresh_) {
           fresh_->touch(stop_preparing_);
@@ -207,7 +212,7 @@ void Staging::copy_in(Part& part) {
   end_preparing();
   const Offsets offsets(part);
   reserve(
-      std::max(offsets.bytes(), kTensorAlignment), !offsets.devices().empty());
+      std::max(offsets.bytes(), kTensorAlignment), offsets.use_pinned_memory());
   std::unique_ptr<PageFiller> filler;
   if (fresh_ && fresh_->touched() < fresh_->size()) {
     const auto [begin, end] = offsets.large_from(fresh_->touched());

@@ -114,6 +114,9 @@ class DataLoaderBase::Loop::State {
     if (!reader_) {
       return;
     }
+    if (copies_) {
+      copies_->end_step();
+    }
     Next next =
         prefetched_ ? *std::exchange(prefetched_, std::nullopt) : fetch();
     if (next.error) {

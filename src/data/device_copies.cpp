@@ -5,16 +5,18 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "accelerate/operations.h"
+#include "device/device_library.h"
+#include "device/lazy_device.h"
 #include "device/out_of_memory.h"
 #include "device/token_counts.h"
 
 namespace accelerate {
 namespace {
 
-c10::Stream stream_for(c10::Device device) {
+c10::Stream stream_for(c10::Device device, bool separate) {
   const c10::impl::VirtualGuardImpl guard(device.type());
-  return device.is_cpu() ? guard.getStream(device)
-                         : guard.getStreamFromGlobalPool(device);
+  return separate ? guard.getStreamFromGlobalPool(device)
+                  : guard.getStream(device);
 }
 
 bool is_on_device(const at::Tensor& tensor, c10::Device device) {
@@ -24,7 +26,26 @@ bool is_on_device(const at::Tensor& tensor, c10::Device device) {
 }  // namespace
 
 DeviceCopies::DeviceCopies(c10::Device device)
-    : device_(device), stream_(stream_for(device)) {
+    : device_(device),
+      lazy_(lazy_device_of(device)),
+      stream_(stream_for(device, !device.is_cpu() && lazy_ == nullptr)) {
+}
+
+void DeviceCopies::end_step() const {
+  if (lazy_ != nullptr) {
+    lazy_->run();
+  }
+}
+
+at::Tensor DeviceCopies::copied(
+    const at::Tensor& tensor, bool non_blocking) const {
+  if (lazy_ != nullptr && tensor.is_cpu()) {
+    return lazy_->upload_divided(tensor);
+  }
+  return tensor.to(
+      device_,
+      tensor.scalar_type(),
+      non_blocking || (tensor.is_cpu() && tensor.is_pinned()));
 }
 
 DeviceCopies::PendingCopy DeviceCopies::begin(
@@ -32,8 +53,7 @@ DeviceCopies::PendingCopy DeviceCopies::begin(
   if (device_.is_cpu()) {
     return {detail::to_device(tensors, device_, non_blocking), {}, nullptr};
   }
-  PendingCopy pending{
-      tensors, {}, std::make_shared<c10::Event>(device_.type())};
+  PendingCopy pending{tensors, {}, nullptr};
   const c10::StreamGuard on_copy_stream(stream_);
   for (at::Tensor& tensor : pending.tensors) {
     pending.are_copies.push_back(!is_on_device(tensor, device_));
@@ -41,15 +61,14 @@ DeviceCopies::PendingCopy DeviceCopies::begin(
       continue;
     }
     const at::Tensor on_cpu = tensor;
-    tensor = with_memory_errors(device_, [&] {
-      return on_cpu.to(
-          device_,
-          on_cpu.scalar_type(),
-          non_blocking || (on_cpu.is_cpu() && on_cpu.is_pinned()));
-    });
+    tensor = with_memory_errors(
+        device_, [&] { return copied(on_cpu, non_blocking); });
     attach_facts(tensor, on_cpu);
   }
-  pending.done->record(stream_);
+  if (lazy_ == nullptr) {
+    pending.done = std::make_shared<c10::Event>(device_.type());
+    pending.done->record(stream_);
+  }
   return pending;
 }
 

@@ -12,6 +12,8 @@
 
 namespace accelerate {
 
+class LazyDevice;
+
 /// Copies batches to a device on a separate stream, while the device still
 /// works on earlier steps: the CPU runs about one step ahead of the device. The
 /// stream that uses a batch waits until the batch is copied. The CPU does not
@@ -21,19 +23,25 @@ namespace accelerate {
 /// model does not have to wait for the device to count the tokens.
 ///
 /// If the device is the CPU, there is no separate stream, and tensors that are
-/// already on the CPU are not copied.
+/// already on the CPU are not copied. A lazy device gets each batch divided
+/// over the devices of its mesh.
 class DeviceCopies {
  public:
   explicit DeviceCopies(c10::Device device);
 
   bool are_needed() const { return !device_.is_cpu(); }
 
+  /// Call before the next batch is handed out. A lazy device then starts the
+  /// program of the step that was recorded since the last batch.
+  void end_step() const;
+
   /// Tensors that are being copied to the device. Do not use the tensors before
   /// `finish`.
   struct PendingCopy {
     std::vector<at::Tensor> tensors;
     std::vector<bool> are_copies;
-    std::shared_ptr<c10::Event> done;  // Null on the CPU.
+    /// Null if the tensors may be used at once.
+    std::shared_ptr<c10::Event> done;
   };
   /// Starts copying tensors to the device.
   PendingCopy begin(
@@ -49,7 +57,10 @@ class DeviceCopies {
       const std::vector<at::Tensor>& tensors, bool non_blocking) const;
 
  private:
+  at::Tensor copied(const at::Tensor& tensor, bool non_blocking) const;
+
   c10::Device device_;
+  LazyDevice* lazy_;  ///< Null if the device runs operators at once.
   c10::Stream stream_;
 };
 

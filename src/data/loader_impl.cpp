@@ -16,6 +16,7 @@
 #include "data/map_steps.h"
 #include "data/pinning.h"
 #include "data/stream_steps.h"
+#include "device/device_library.h"
 
 namespace accelerate {
 namespace {
@@ -130,14 +131,16 @@ bool DataLoaderBase::Impl::dispatches() const {
 }
 
 ShardRules DataLoaderBase::Impl::rules(std::int64_t process_index) const {
+  const std::int64_t parts =
+      options.num_processes * options.devices_per_process;
   return {
       .batch_size = config.batch_size,
       .num_processes = options.num_processes,
       .process_index = process_index,
+      .devices_per_process = options.devices_per_process,
       .split_batches = options.configuration.split_batches,
-      // A single process has no other process to match.
-      .even_batches =
-          options.configuration.even_batches && options.num_processes > 1,
+      // A single device has no other device to match.
+      .even_batches = options.configuration.even_batches && parts > 1,
       .drop_last = config.drop_last,
       .dispatch_batches = dispatches()};
 }
@@ -213,8 +216,8 @@ std::unique_ptr<StepReader> DataLoaderBase::Impl::begin_reading() {
 std::unique_ptr<StepReader> DataLoaderBase::Impl::make_reader(
     std::int64_t start, const std::vector<ShardRules>& shares) {
   source->begin_epoch(epoch, config.num_workers);
-  const bool pins =
-      config.pin_memory.value_or(options.device && !options.device->is_cpu());
+  const bool pins = config.pin_memory.value_or(
+      options.device && uses_pinned_memory(*options.device));
   if (pins) {
     check_pinning();
   }

@@ -52,6 +52,7 @@ void DataLoaderBase::Impl::check_shard(const ShardOptions& requested) const {
   Impl trial(source, config);
   trial.options.process_index = requested.process_index;
   trial.options.num_processes = requested.num_processes;
+  trial.options.devices_per_process = requested.devices_per_process;
   trial.options.configuration = requested.configuration;
   IterableDatasetShard(trial.rules(requested.process_index));
   if (requested.configuration.split_batches && config.batch_sampler) {

@@ -45,17 +45,18 @@ class MapSteps::Plan {
   Portion read_portion(
       const BatchSamplerShard& shard, std::int64_t k, std::int64_t worker) {
     const BatchRange range = shard.at(k);
-    const auto samples = indices(range);
+    auto samples = indices(range.begin, range.valid_rows);
     Portion portion;
+    portion.valid_rows = std::ssize(samples);
+    const auto padding =
+        indices(range.begin + range.valid_rows, range.rows - range.valid_rows);
+    samples.insert(samples.end(), padding.begin(), padding.end());
     portion.batch = epoch_.source->load(
         {.indices = samples,
          .key = epoch_.key,
          .worker = worker,
          .progress = &progress_[static_cast<std::size_t>(worker)]});
     portion.rows = static_cast<std::int64_t>(samples.size());
-    portion.valid_rows = !epoch_.batch_sampler  ? range.valid_rows
-                         : range.valid_rows > 0 ? portion.rows
-                                                : 0;
     portion.last = k + 1 == shard.size();
     if (epoch_.pin_memory) {
       pin(*epoch_.source, portion);
@@ -63,18 +64,21 @@ class MapSteps::Plan {
     return portion;
   }
 
-  std::vector<std::int64_t> indices(const BatchRange& range) const {
-    if (epoch_.batch_sampler) {
-      auto batch = (*epoch_.batch_sampler)(range.begin % epoch_.units);
-      for (const std::int64_t index : batch) {
-        check_index("batch sampler", index, epoch_.dataset_size);
-      }
-      return batch;
-    }
+  // The samples of `count` units. A unit of a batch sampler is a batch.
+  std::vector<std::int64_t> indices(
+      std::int64_t begin, std::int64_t count) const {
     std::vector<std::int64_t> result;
-    result.reserve(static_cast<std::size_t>(range.rows));
-    for (std::int64_t i = 0; i < range.rows; ++i) {
-      result.push_back(epoch_.order((range.begin + i) % epoch_.units));
+    result.reserve(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t unit = (begin + i) % epoch_.units;
+      if (!epoch_.batch_sampler) {
+        result.push_back(epoch_.order(unit));
+        continue;
+      }
+      for (const std::int64_t index : (*epoch_.batch_sampler)(unit)) {
+        check_index("batch sampler", index, epoch_.dataset_size);
+        result.push_back(index);
+      }
     }
     return result;
   }

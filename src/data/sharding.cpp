@@ -9,6 +9,20 @@
 namespace accelerate {
 namespace {
 
+void check_split(const ShardRules& rules) {
+  const std::int64_t parts = rules.num_processes * rules.devices_per_process;
+  if (rules.split_batches && rules.batch_size % parts != 0) {
+    throw ArgumentError(
+        str_cat(
+            "`split_batches` cannot divide a `batch_size` of ",
+            rules.batch_size,
+            " among ",
+            parts,
+            rules.devices_per_process == 1 ? " processes" : " devices"),
+        str_cat("pass a `batch_size` that is a multiple of ", parts));
+  }
+}
+
 void check_rules(const ShardRules& rules) {
   if (rules.batch_size < 1) {
     throw ArgumentError(
@@ -25,17 +39,7 @@ void check_rules(const ShardRules& rules) {
             " processes"),
         "pass an index from 0 to `num_processes` - 1");
   }
-  if (rules.split_batches && rules.batch_size % rules.num_processes != 0) {
-    throw ArgumentError(
-        str_cat(
-            "`split_batches` cannot divide a `batch_size` of ",
-            rules.batch_size,
-            " among ",
-            rules.num_processes,
-            " processes"),
-        str_cat(
-            "pass a `batch_size` that is a multiple of ", rules.num_processes));
-  }
+  check_split(rules);
 }
 
 }  // namespace
@@ -44,7 +48,8 @@ IterableDatasetShard::IterableDatasetShard(const ShardRules& rules)
     : rules_(rules) {
   check_rules(rules);
   window_ = rules.split_batches ? rules.batch_size
-                                : rules.batch_size * rules.num_processes;
+                                : rules.batch_size * rules.num_processes *
+                                      rules.devices_per_process;
 }
 
 BatchRange IterableDatasetShard::slice(std::int64_t samples) const {

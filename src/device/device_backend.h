@@ -22,6 +22,7 @@
 
 namespace accelerate {
 
+class LazyDevice;
 struct FusedBlocks;
 
 /// Options for a process group whose collectives run on devices.
@@ -108,11 +109,21 @@ class DeviceBackend {
   /// Returns the fused operations for tensors on the device (fused_blocks.h),
   /// or null if there are none.
   virtual const FusedBlocks* fused_blocks() const { return nullptr; }
+
+  /// Returns the interface of a device that records operators (lazy_device.h),
+  /// or null if the device runs each operator when it is called.
+  virtual LazyDevice* lazy_device() { return nullptr; }
+  /// Returns whether copies between the device and pinned CPU memory run in the
+  /// background.
+  virtual bool uses_pinned_memory() const { return true; }
+  /// Seeds the device's random number generators. Does nothing if
+  /// `torch::manual_seed` seeds them.
+  virtual void set_seed(std::uint64_t /*seed*/) {}
 };
 
 /// The version of the interface in this header. It is incremented whenever a
 /// class in this header changes.
-inline constexpr std::uint32_t kDeviceAbi = 4;
+inline constexpr std::uint32_t kDeviceAbi = 5;
 
 /// The table that a device library exports. The versions are checked before
 /// `backend` is called.

@@ -99,11 +99,16 @@ Found& find_once() {
   return found;
 }
 
+using Backends =
+    std::array<std::atomic<DeviceBackend*>, c10::COMPILE_TIME_MAX_DEVICE_TYPES>;
+
+Backends& known_backends() {
+  static Backends all{};
+  return all;
+}
+
 std::atomic<DeviceBackend*>& registered_for(c10::DeviceType type) {
-  static std::
-      array<std::atomic<DeviceBackend*>, c10::COMPILE_TIME_MAX_DEVICE_TYPES>
-          all{};
-  return all[static_cast<std::size_t>(type)];
+  return known_backends()[static_cast<std::size_t>(type)];
 }
 
 }  // namespace
@@ -161,6 +166,27 @@ DeviceBackend* device_backend_of(c10::Device device) {
     return backend;
   }
   return device.is_cuda() ? &cuda_backend() : nullptr;
+}
+
+LazyDevice* lazy_device_of(c10::Device device) {
+  DeviceBackend* const backend = device_backend_of(device);
+  return backend != nullptr ? backend->lazy_device() : nullptr;
+}
+
+bool uses_pinned_memory(c10::Device device) {
+  if (device.is_cpu()) {
+    return false;
+  }
+  const DeviceBackend* const backend = device_backend_of(device);
+  return backend == nullptr || backend->uses_pinned_memory();
+}
+
+void seed_other_devices(std::uint64_t seed) {
+  for (const std::atomic<DeviceBackend*>& backend : known_backends()) {
+    if (DeviceBackend* const known = backend.load(std::memory_order_acquire)) {
+      known->set_seed(seed);
+    }
+  }
 }
 
 }  // namespace accelerate

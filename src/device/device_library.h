@@ -3,6 +3,7 @@
 // used.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "device/device_backend.h"
@@ -36,6 +37,18 @@ ACCELERATE_API std::string device_problem();
 /// for device types without a backend. For a CUDA device, throws
 /// `UnsupportedError` if CUDA cannot be used.
 ACCELERATE_API DeviceBackend* device_backend_of(c10::Device device);
+
+/// Returns the interface of a device that records operators, or null if
+/// `device` runs each operator when it is called.
+ACCELERATE_API LazyDevice* lazy_device_of(c10::Device device);
+
+/// Returns whether copies between pinned CPU memory and `device` run in the
+/// background. False for the CPU.
+ACCELERATE_API bool uses_pinned_memory(c10::Device device);
+
+/// Seeds the random number generators of all devices that
+/// `torch::manual_seed` does not seed.
+ACCELERATE_API void seed_other_devices(std::uint64_t seed);
 
 /// Returns the fused operations for tensors on devices of this type. Returns
 /// null if there are none, or if the library for this type is not loaded; does

@@ -4,15 +4,21 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include <ATen/core/Tensor.h>
 
+#include "device/device_backend.h"
+#include "device/lazy_device.h"
+
 namespace accelerate {
 
 struct XlaOptions {
-  std::string plugin = {};        ///< Absolute path of a PJRT plugin.
-  std::int64_t device_count = 1;  ///< The number of devices to use.
+  std::string plugin = {};  ///< Absolute path of a PJRT plugin.
+  /// The number of devices to use. If not set, all; the CPU plugin then makes
+  /// one.
+  std::optional<std::int64_t> device_count = std::nullopt;
   /// The folder in which compiled programs are stored. If empty, they are not
   /// stored.
   std::string cache = {};
@@ -31,26 +37,20 @@ struct XlaCounts {
   double compile_seconds = 0;
 };
 
-/// The device `xla:0`: all XLA devices of this process as one mesh. Operators
-/// on its tensors are only recorded; `run` computes them. Thread-safe.
-class XlaDevice {
+/// The device `xla:0`: all XLA devices of this process as one mesh.
+class XlaDevice : public LazyDevice {
  public:
-  virtual ~XlaDevice() = default;
-
-  /// Returns the number of devices in the mesh.
-  virtual std::int64_t device_count() const = 0;
-
-  /// Starts one program that computes every live tensor. Call it at the end of
-  /// a training step: equal steps then use one compiled program.
-  virtual void run() = 0;
+  /// Returns the kind of the devices, for example `TPU v4`.
+  virtual std::string device_kind() const = 0;
+  /// Returns the memory of the fullest device; zeros if the plugin does not
+  /// report it.
+  virtual DeviceMemory memory() const = 0;
 
   /// Waits for all started programs. Throws if one of them failed.
   virtual void wait() = 0;
 
-  /// Copies a CPU tensor to the mesh. Each device gets an equal part of
-  /// dimension 0. If the size of dimension 0 is not a multiple of the number of
-  /// devices, each device gets the whole tensor.
-  virtual at::Tensor upload_divided(const at::Tensor& tensor) = 0;
+  /// Seeds the default random number generator.
+  virtual void set_seed(std::uint64_t seed) = 0;
 
   virtual XlaCounts counts() = 0;
   /// Returns how often each operator ran on the CPU because it has no lowering.
@@ -67,11 +67,12 @@ struct XlaPlugin {
   /// threads.
   void (*register_device)();
   /// Opens the plugin and its devices. A second call returns the same object,
-  /// or throws `StateError` if the options differ.
+  /// or throws `StateError` if the options differ. Throws `StateError` if
+  /// `register_device` was called too late.
   XlaDevice& (*open)(const XlaOptions& options);
 };
 
-inline constexpr std::uint32_t kXlaAbi = 1;
+inline constexpr std::uint32_t kXlaAbi = 2;
 inline constexpr const char* kXlaEntryName = "accelerate_xla_plugin";
 
 /// Loads the library next to libaccelerate.so. Throws `UnsupportedError` if

@@ -7,6 +7,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include "device/device_library.h"
+
 namespace accelerate {
 namespace {
 
@@ -25,7 +27,7 @@ at::Tensor table_of(
   }
   at::Tensor table = at::empty(
       {static_cast<std::int64_t>(steps) + 1, static_cast<std::int64_t>(groups)},
-      at::TensorOptions(at::kFloat).pinned_memory(!device.is_cpu()));
+      at::TensorOptions(at::kFloat).pinned_memory(uses_pinned_memory(device)));
   std::copy(values.begin(), values.end(), table.data_ptr<float>());
   return table.to(device, /*non_blocking=*/true);
 }

@@ -8,7 +8,7 @@ namespace accelerate {
 std::int64_t SchedulerContext::steps_per_call() const {
   const bool once = !step_with_optimizer || split_batches ||
                     unit == SchedulerUnit::per_optimizer_step;
-  return once ? 1 : num_processes;
+  return once ? 1 : data_parallel_size;
 }
 
 std::string describe_unit(const SchedulerContext& context) {

@@ -22,7 +22,8 @@ struct SchedulerContext {
   /// flag later. Returns null if there is no such flag; the scheduler must then
   /// call `step_was_skipped`. This member may be empty.
   std::function<std::shared_ptr<const SkipFlag>()> deferred_skip_flag = {};
-  std::int64_t num_processes = 1;
+  /// The number of devices that get different samples in a step.
+  std::int64_t data_parallel_size = 1;
   bool split_batches = false;
   /// The option `step_scheduler_with_optimizer`. If false, each call to `step`
   /// advances the scheduler by one step, whether or not the optimizer takes a

@@ -6,6 +6,8 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "device/device_library.h"
+
 namespace accelerate {
 namespace {
 
@@ -15,7 +17,8 @@ class DeviceSkipFlag : public SkipFlag {
       : on_device_(found_inf.clone()),
         on_cpu_(at::empty(
             found_inf.sizes(),
-            at::TensorOptions(at::kFloat).pinned_memory(true))),
+            at::TensorOptions(at::kFloat)
+                .pinned_memory(uses_pinned_memory(found_inf.device())))),
         done_(found_inf.device().type()) {
     on_cpu_.copy_(on_device_, /*non_blocking=*/true);
     const c10::impl::VirtualGuardImpl guard(on_device_.device().type());

@@ -7,6 +7,7 @@
 
 #include "base/str_cat.h"
 #include "comm/group_call.h"
+#include "device/lazy_device.h"
 #include "parallel/local_gradients.h"
 #include "parallel/model_sync.h"
 #include "parallel/reducer.h"
@@ -73,6 +74,32 @@ class OneProcess : public ReplicatedStrategy {
   }
 
   std::string capture_obstacle() const override { return ""; }
+};
+
+/// One process that drives a mesh of devices. The device records the whole
+/// step, so gradients are those of the whole batch, and nothing is averaged.
+class OneMesh : public OneProcess {
+ public:
+  explicit OneMesh(LazyDevice& device) : device_(device) {}
+
+  // In a loop over a prepared loader, the loader has already run the step. In
+  // any other loop, the next step begins here.
+  void begin_backward(std::vector<Participant> participants) override {
+    std::vector<at::Tensor> parameters;
+    for (const Participant& participant : participants) {
+      const auto& tensors = participant.path->parameters().tensors;
+      parameters.insert(parameters.end(), tensors.begin(), tensors.end());
+    }
+    device_.run_until_written(parameters);
+    OneProcess::begin_backward(std::move(participants));
+  }
+
+  std::string capture_obstacle() const override {
+    return "XLA compiles each step as a whole";
+  }
+
+ private:
+  LazyDevice& device_;
 };
 
 class DataParallel : public ReplicatedStrategy {
@@ -183,7 +210,10 @@ bool is_alone(const Group& group) {
 }  // namespace
 
 std::unique_ptr<Strategy> make_strategy(
-    const Group& group, const BucketOptions& buckets) {
+    const Group& group, const BucketOptions& buckets, LazyDevice* lazy) {
+  if (lazy != nullptr) {
+    return std::make_unique<OneMesh>(*lazy);
+  }
   if (is_alone(group)) {
     return std::make_unique<OneProcess>();
   }

@@ -25,6 +25,8 @@
 
 namespace accelerate {
 
+class LazyDevice;
+
 /// The elements `offset` … `offset + length - 1` of a flattened tensor.
 struct FlatRange {
   std::int64_t offset = 0;
@@ -93,8 +95,11 @@ class Strategy {
 };
 
 /// Returns the strategy for the ranks of `group`: one process, or data parallel
-/// if gradients must be averaged across ranks.
+/// if gradients must be averaged across ranks. If `lazy` is not null, the one
+/// process trains on that device.
 std::unique_ptr<Strategy> make_strategy(
-    const Group& group, const BucketOptions& buckets);
+    const Group& group,
+    const BucketOptions& buckets,
+    LazyDevice* lazy = nullptr);
 
 }  // namespace accelerate

@@ -5,6 +5,7 @@
 
 #include "accelerate/error.h"
 #include "accelerate/partial_state.h"
+#include "device/device_library.h"
 
 namespace accelerate {
 namespace {
@@ -29,6 +30,7 @@ void set_seed(std::uint64_t seed, const SetSeedOptions& options) {
     seed += index_of_this_process(options);
   }
   at::manual_seed(seed);
+  seed_other_devices(seed);
   if (options.deterministic) {
     at::globalContext().setDeterministicAlgorithms(
         /*b=*/true, /*warn_only=*/false);

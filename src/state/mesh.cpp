@@ -14,8 +14,9 @@ constexpr const char* kReplicate = "replicate";
 
 }  // namespace
 
-Mesh::Mesh(Group world)
+Mesh::Mesh(Group world, std::int64_t devices_per_rank)
     : world_(std::move(world)),
+      devices_per_rank_(devices_per_rank),
       axes_{{kReplicate, world_.size(), world_.rank()}} {
 }
 
@@ -39,6 +40,10 @@ int Mesh::data_rank() const {
 
 int Mesh::data_size() const {
   return axis(kReplicate).size;
+}
+
+std::int64_t Mesh::data_parallel_size() const {
+  return data_size() * devices_per_rank_;
 }
 
 }  // namespace accelerate

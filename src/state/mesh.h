@@ -5,6 +5,7 @@
 //     shard.process_index = mesh.data_rank();
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ namespace accelerate {
 /// data axis read different batches; the data loader, the scheduler, the
 /// metrics and the checkpoints use the data rank and the data size of the mesh
 /// instead of the process index and the number of processes.
+///
+/// A rank can drive several devices, which share each of its batches; the
+/// number of processes and the number of parts of a step's samples then differ.
 ///
 /// Currently, every mesh has one axis, `replicate`, which spans all ranks.
 class Mesh {
@@ -29,7 +33,8 @@ class Mesh {
   /// Creates a mesh of one rank.
   Mesh() : Mesh(Group()) {}
   /// Creates a mesh whose only axis, `replicate`, spans all ranks of `world`.
-  explicit Mesh(Group world);
+  /// Each rank drives `devices_per_rank` devices.
+  explicit Mesh(Group world, std::int64_t devices_per_rank = 1);
 
   const std::vector<Axis>& axes() const { return axes_; }
   /// Returns the axis with this name. Throws `ArgumentError` with the names of
@@ -40,12 +45,17 @@ class Mesh {
   int data_rank() const;
   /// Returns the number of ranks that read different data.
   int data_size() const;
+  /// Returns the number of devices that share a rank's batch.
+  std::int64_t devices_per_rank() const { return devices_per_rank_; }
+  /// Returns the number of devices that get different samples in a step.
+  std::int64_t data_parallel_size() const;
   /// Returns the ranks that read different data, in the order of their data
   /// ranks.
   const Group& data_group() const { return world_; }
 
  private:
   Group world_;
+  std::int64_t devices_per_rank_;
   std::vector<Axis> axes_;
 };
 

@@ -23,6 +23,7 @@
 #include "comm/plugin.h"
 #include "comm/wait_limits.h"
 #include "config/environment.h"
+#include "device/device_library.h"
 #include "state/placement.h"
 #include "state/rendezvous_store.h"
 #include "state/topology.h"
@@ -136,6 +137,10 @@ std::string text_of(const std::string& value) {
   return value;
 }
 
+std::string text_of(c10::Device value) {
+  return value.str();
+}
+
 std::string text_of(std::chrono::milliseconds value) {
   return name_duration(value);
 }
@@ -179,6 +184,7 @@ void check_same_options(
   const auto& kwargs_before = before.init_process_group;
   const auto& kwargs_now = now.init_process_group;
   check_same("cpu", before.cpu, now.cpu);
+  check_same("device", before.device, now.device);
   check_same("backend", kwargs_before.backend, kwargs_now.backend);
   check_same("init_method", kwargs_before.init_method, kwargs_now.init_method);
   check_same("timeout", kwargs_before.timeout, kwargs_now.timeout);
@@ -204,8 +210,14 @@ PartialState::Impl::Impl(const PartialStateOptions& requested)
       group_options(requested.init_process_group, environment, topology);
   check_group_options(process_group);
   device = select_device(
-      environment, topology, {.cpu = cpu, .backend = process_group.backend});
-  if (!device.is_cpu() && !process_group.backend) {
+      environment,
+      topology,
+      {.cpu = cpu,
+       .device = requested.device,
+       .backend = process_group.backend});
+  const bool has_collectives =
+      !device.is_cpu() && lazy_device_of(device) == nullptr;
+  if (has_collectives && !process_group.backend) {
     process_group.backend = Backend::nccl;
   }
   process_group.device = device;
@@ -300,6 +312,9 @@ bool PartialState::debug() const {
 }
 
 DistributedType PartialState::distributed_type() const {
+  if (device().is_xla()) {
+    return DistributedType::xla;
+  }
   if (!use_distributed()) {
     return DistributedType::no;
   }
@@ -456,6 +471,8 @@ std::string_view name_of(DistributedType type) {
       return "MULTI_CPU";
     case DistributedType::multi_gpu:
       return "MULTI_GPU";
+    case DistributedType::xla:
+      return "XLA";
   }
   throw InternalError("unknown DistributedType");
 }

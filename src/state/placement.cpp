@@ -9,6 +9,7 @@
 #include "base/message.h"
 #include "base/str_cat.h"
 #include "device/device_library.h"
+#include "device/xla_backend.h"
 
 namespace accelerate {
 namespace {
@@ -16,52 +17,96 @@ namespace {
 constexpr const char* kVariable = "ACCELERATE_TORCH_DEVICE";
 constexpr const char* kRanksPerGpu = "ACCELERATE_RANKS_PER_GPU";
 
-std::optional<c10::Device> requested_device(
-    const Environment& environment, bool cpu) {
-  const auto text = environment.get(kVariable);
-  if (!text) {
-    return std::nullopt;
+/// A device that the user requested.
+struct Request {
+  c10::Device device;
+  std::string source;  ///< What requested it, for messages.
+  std::string setter;  ///< How to request another device.
+  std::string remover;
+
+  std::string hint(const std::string& devices) const {
+    return str_cat(setter, " to ", devices, ", or ", remover);
   }
-  std::optional<c10::Device> device;
+};
+
+c10::Device parse_device(const std::string& text) {
   try {
-    device.emplace(*text);
+    return c10::Device(text);
   } catch (const c10::Error&) {
     throw ConfigError(
         str_cat(
             "environment variable ",
             kVariable,
             " is `",
-            *text,
+            text,
             "`, not a device"),
-        "set it to `cpu`, `cuda` or `cuda:N`, or unset it");
+        "set it to `cpu`, `cuda`, `cuda:N` or `xla`, or unset it");
   }
-  if (device->is_cpu() && device->index() > 0) {
+}
+
+std::optional<Request> find_request(
+    const Environment& environment, const PlacementOptions& options) {
+  if (options.device) {
+    return Request{
+        *options.device,
+        str_cat("the option `device` is `", options.device->str(), "`"),
+        "set the option `device`",
+        "omit it"};
+  }
+  if (const auto text = environment.get(kVariable)) {
+    return Request{
+        parse_device(*text),
+        str_cat("environment variable ", kVariable, " is `", *text, "`"),
+        "set ACCELERATE_TORCH_DEVICE",
+        "unset it"};
+  }
+  // PJRT_DEVICE describes the machine, so a program may still use the CPU.
+  if (chooses_xla(environment) && !options.cpu) {
+    return Request{c10::Device(c10::kXLA, 0), "PJRT_DEVICE is set", "", ""};
+  }
+  return std::nullopt;
+}
+
+void check_request(const Request& request, bool cpu) {
+  const c10::Device device = request.device;
+  if ((device.is_cpu() || device.is_xla()) && device.index() > 0) {
+    const std::string name = device.is_cpu() ? "cpu" : "xla";
     throw ConfigError(
         str_cat(
-            "environment variable ",
-            kVariable,
-            " is `",
-            *text,
-            "`, but the only CPU device is `cpu`"),
-        "set it to `cpu`, or unset it");
+            request.source,
+            ", but the only ",
+            device.is_cpu() ? "CPU" : "XLA",
+            " device is `",
+            name,
+            "`"),
+        request.hint(str_cat("`", name, "`")));
   }
-  if (cpu && !device->is_cpu()) {
+  if (cpu && !device.is_cpu()) {
     throw ConfigError(
+        str_cat(request.source, ", but the CPU was requested"),
         str_cat(
-            "environment variable ",
-            kVariable,
-            " is `",
-            *text,
-            "`, but the CPU was requested"),
-        "unset ACCELERATE_TORCH_DEVICE, or remove what requests the CPU: "
-        "`--cpu`, ACCELERATE_USE_CPU or the option `cpu`");
+            request.remover,
+            ", or remove what requests the CPU: `--cpu`, ACCELERATE_USE_CPU or "
+            "the option `cpu`"));
   }
-  if (!device->is_cpu() && !device->is_cuda()) {
+  if (!device.is_cpu() && !device.is_cuda() && !device.is_xla()) {
     throw UnsupportedError(
-        str_cat("this build has no support for device `", *text, "`"),
-        "set ACCELERATE_TORCH_DEVICE to `cpu` or `cuda`, or unset it");
+        str_cat("this build has no support for device `", device.str(), "`"),
+        request.hint("`cpu`, `cuda` or `xla`"));
   }
-  return device;
+}
+
+// One process drives all XLA devices of its machine.
+void check_one_process(const Topology& topology) {
+  if (topology.num_processes > 1) {
+    throw UnsupportedError(
+        str_cat(
+            "XLA was chosen in a run of ",
+            topology.num_processes,
+            " processes, but one process uses all XLA devices of a machine, "
+            "and runs on several machines are not supported yet"),
+        "start one process with `--num_processes 1`");
+  }
 }
 
 // Warns once per machine: training on the CPU works, but may be unexpectedly
@@ -73,14 +118,11 @@ void warn_of_unused_gpu(const Topology& topology) {
   }
 }
 
-void check_index(int index, const DeviceBackend& backend) {
-  if (index >= backend.device_count()) {
+void check_index(const Request& request, const DeviceBackend& backend) {
+  if (request.device.index() >= backend.device_count()) {
     throw ConfigError(
         str_cat(
-            "environment variable ",
-            kVariable,
-            " selects GPU ",
-            index,
+            request.source,
             ", but the number of GPUs visible to this process is ",
             backend.device_count()),
         "count GPUs from 0, and check CUDA_VISIBLE_DEVICES");
@@ -126,9 +168,16 @@ c10::Device select_device(
     const Topology& topology,
     const PlacementOptions& options) {
   const c10::Device cpu(c10::kCPU);
-  const auto requested = requested_device(environment, options.cpu);
-  if (options.cpu || (requested && requested->is_cpu())) {
+  const auto requested = find_request(environment, options);
+  if (requested) {
+    check_request(*requested, options.cpu);
+  }
+  if (options.cpu || (requested && requested->device.is_cpu())) {
     return cpu;
+  }
+  if (requested && requested->device.is_xla()) {
+    check_one_process(topology);
+    return {open_xla_backend(environment).type(), 0};
   }
   DeviceBackend* backend = requested ? &cuda_backend() : find_device_backend();
   if (backend == nullptr) {
@@ -136,9 +185,9 @@ c10::Device select_device(
     return cpu;
   }
   int index = 0;
-  if (requested && requested->has_index()) {
-    index = requested->index();
-    check_index(index, *backend);
+  if (requested && requested->device.has_index()) {
+    index = requested->device.index();
+    check_index(*requested, *backend);
   } else {
     // NCCL supports two ranks on one GPU only if it takes them for ranks on
     // different machines; the other backends copy through host memory.

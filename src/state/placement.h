@@ -16,6 +16,8 @@ namespace accelerate {
 struct PlacementOptions {
   /// Whether the user requested the CPU.
   bool cpu = false;
+  /// The device that the user requested in the program.
+  std::optional<c10::Device> device = std::nullopt;
   /// The backend that the user requested.
   std::optional<Backend> backend = std::nullopt;
 };
@@ -33,10 +35,11 @@ int device_index(
 /// Selects the device and makes it the current device of this thread.
 ///
 /// Selects the CPU if it was requested or there is no accelerator, otherwise
-/// the accelerator that `device_index` returns. ACCELERATE_TORCH_DEVICE
-/// overrides this choice. Throws `ConfigError` when settings contradict each
-/// other, and `UnsupportedError` when the requested device is missing. Warns
-/// when there is a GPU that cannot be used.
+/// the accelerator that `device_index` returns. The option `device`,
+/// ACCELERATE_TORCH_DEVICE and PJRT_DEVICE, in this order, override this
+/// choice. Throws `ConfigError` when settings contradict each other, and
+/// `UnsupportedError` when the requested device is missing. Warns when there is
+/// a GPU that cannot be used.
 c10::Device select_device(
     const Environment& environment,
     const Topology& topology,

@@ -211,7 +211,7 @@ std::shared_ptr<SchedulerContext> TrainingStep::make_scheduler_context() const {
   context->deferred_skip_flag = [scaling = scaling_] {
     return scaling->deferred_skip_flag();
   };
-  context->num_processes = run_.mesh.data_size();
+  context->data_parallel_size = run_.mesh.data_parallel_size();
   context->adjust_scheduler = accumulation_.plugin().adjust_scheduler;
   return context;
 }

@@ -17,6 +17,7 @@ target_compile_definitions(accelerate_test_unit_xla_programs PRIVATE
 
 # Most of the time is spent compiling small programs, so without optimization.
 set(_environment OMP_NUM_THREADS=1 XLA_FLAGS=--xla_backend_optimization_level=0)
+set(_xla PJRT_DEVICE=CPU PJRT_PLUGIN_PATH=${Pjrt_CPU_PLUGIN} ACCELERATE_XLA_STRICT=1)
 add_library(accelerate_test_xla_device STATIC EXCLUDE_FROM_ALL xla/xla_device.cpp)
 accelerate_set_target_defaults(accelerate_test_xla_device PCH nn)
 target_include_directories(accelerate_test_xla_device PRIVATE ${PROJECT_SOURCE_DIR}/tests)
@@ -54,6 +55,25 @@ add_test(NAME unit/xla_training.two_devices
 set_tests_properties(unit/xla_training.two_devices PROPERTIES
   LABELS unit TIMEOUT 300 PROCESSORS 2
   ENVIRONMENT "${_environment};ACCELERATE_TEST_XLA_DEVICES=2")
+
+# An Accelerator on XLA, in programs that use only libaccelerate.so.
+accelerate_add_tests(unit/xla_accelerator PCH nn SHARDS 1
+  LIBS accelerate_xla_loader accelerate::accelerate accelerate_torch
+  TIMEOUT 300 ENVIRONMENT ${_environment} ${_xla} CPU_NUM_DEVICES=1
+  SOURCES xla/accelerator_test.cpp)
+add_dependencies(accelerate_test_unit_xla_accelerator accelerate_xla)
+target_compile_definitions(accelerate_test_unit_xla_accelerator PRIVATE
+  "XLA_LIBRARY=\"$<TARGET_FILE:accelerate_xla>\"")
+add_test(NAME unit/xla_accelerator.two_devices
+  COMMAND accelerate_test_unit_xla_accelerator)
+set_tests_properties(unit/xla_accelerator.two_devices PROPERTIES
+  LABELS unit TIMEOUT 300 PROCESSORS 2
+  ENVIRONMENT "${_environment};${_xla};CPU_NUM_DEVICES=2")
+accelerate_add_tests(unit/xla_late_choice PCH tensor
+  LIBS accelerate::accelerate accelerate_torch
+  ENVIRONMENT ${_environment} PJRT_PLUGIN_PATH=${Pjrt_CPU_PLUGIN}
+  SOURCES xla/late_choice_test.cpp)
+add_dependencies(accelerate_test_unit_xla_late_choice accelerate_xla)
 
 # Libraries that are not a plugin of our version.
 foreach(_fixture IN ITEMS no_entry other_version short_table)

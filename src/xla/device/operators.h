@@ -13,6 +13,9 @@ namespace accelerate::xla {
 /// creates its threads, for the devices that exist at that time. A second call
 /// does nothing.
 void register_device();
+/// Throws `StateError` if `register_device` was called after the first
+/// `backward` of the process.
+void check_registered_in_time();
 
 /// Returns how often each operator ran on the CPU because it has no lowering.
 std::map<std::string, std::int64_t> cpu_fallbacks();

@@ -53,6 +53,8 @@ std::string xla_flags() {
 }
 
 void prepare_environment(PluginKind kind) {
+  // Warnings and errors only: XLA otherwise logs a line for every compilation.
+  setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);
   std::string flags = xla_flags();
   for (const RequiredFlag& flag : kRequiredFlags) {
     if (flag.kind == kind && !contains(flags, flag.name + "=")) {

@@ -59,6 +59,66 @@ TEST(ShardedLoader, ReadsAccordingToTheRules) {
   });
 }
 
+// The batches that the processes read in each step, one after another.
+template <typename MakeLoader>
+std::vector<ReferenceBatch> joined_batches(
+    const MakeLoader& make_loader, ShardOptions options) {
+  std::vector<ReferenceBatch> joined;
+  for (std::int64_t rank = 0; rank < options.num_processes; ++rank) {
+    options.process_index = rank;
+    auto loader = make_loader();
+    loader.shard(options);
+    const auto batches = read_with_rows(loader);
+    joined.resize(std::max(joined.size(), batches.size()));
+    for (std::size_t k = 0; k < batches.size(); ++k) {
+      auto& [samples, valid_rows] = joined[k];
+      const auto& part = batches[k].samples;
+      samples.insert(samples.end(), part.begin(), part.end());
+      valid_rows += batches[k].valid_rows;
+    }
+  }
+  return joined;
+}
+
+// A process with several devices reads what as many processes would read.
+template <typename MakeLoader>
+void expect_devices_like_processes(const MakeLoader& make_loader) {
+  for (std::int64_t devices = 1; devices <= 3; ++devices) {
+    for (const bool even : {false, true}) {
+      ShardOptions processes;
+      processes.num_processes = devices;
+      processes.configuration.even_batches = even;
+      processes.configuration.dispatch_batches = false;
+      ShardOptions single = processes;
+      single.num_processes = 1;
+      single.devices_per_process = devices;
+      auto loader = make_loader();
+      loader.shard(single);
+
+      EXPECT_EQ(read_with_rows(loader), joined_batches(make_loader, processes))
+          << devices << " devices, even " << even;
+    }
+  }
+}
+
+TEST(ShardedLoader, ReadsForEachDeviceOfAProcess) {
+  for (std::int64_t samples = 0; samples <= 13; ++samples) {
+    expect_devices_like_processes([samples] {
+      return DataLoader(
+          Counting{samples}, {.batch_size = 2, .shuffle = true, .seed = 5});
+    });
+  }
+}
+
+TEST(ShardedLoader, ReadsABatchOfASamplerForEachDevice) {
+  expect_devices_like_processes([] {
+    using Batches = std::vector<std::vector<std::int64_t>>;
+    return DataLoader(
+        Counting{10},
+        {.batch_sampler = Batches{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}}});
+  });
+}
+
 /// Gives tests access to reading ahead of the loop.
 template <typename Dataset>
 class ReadAheadLoader : public DataLoader<Dataset> {

@@ -91,7 +91,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadRules{
             {.batch_size = 5, .num_processes = 2, .split_batches = true},
             "`split_batches` cannot divide a `batch_size` of 5 among 2 "
-            "processes"}));
+            "processes"},
+        BadRules{
+            {.batch_size = 6, .devices_per_process = 4, .split_batches = true},
+            "`split_batches` cannot divide a `batch_size` of 6 among 4 "
+            "devices"}));
 
 TEST(BatchSamplerShard, RefusesABatchThatDoesNotExist) {
   EXPECT_EQ(

@@ -365,7 +365,7 @@ struct Prepared {
 TEST(PreparedScheduler, StepsOncePerProcess) {
   SGD optimizer = one_group();
   StepLR scheduler(optimizer, {.step_size = 1, .gamma = 0.5});
-  Prepared prepared({.num_processes = 3});
+  Prepared prepared({.data_parallel_size = 3});
   scheduler.attach(prepared.context);
   scheduler.step();
   EXPECT_EQ(rate_of(optimizer), 0.125);
@@ -373,8 +373,9 @@ TEST(PreparedScheduler, StepsOncePerProcess) {
 
 TEST(PreparedScheduler, StepsOnceWithSplitBatchesOrPerOptimizerStep) {
   for (const SchedulerContext& context : std::vector<SchedulerContext>{
-           {.num_processes = 3, .split_batches = true},
-           {.num_processes = 3, .unit = SchedulerUnit::per_optimizer_step}}) {
+           {.data_parallel_size = 3, .split_batches = true},
+           {.data_parallel_size = 3,
+            .unit = SchedulerUnit::per_optimizer_step}}) {
     SGD optimizer = one_group();
     StepLR scheduler(optimizer, {.step_size = 1, .gamma = 0.5});
     Prepared prepared(context);
@@ -388,7 +389,7 @@ TEST(PreparedScheduler, OnlyCountsMicroSteps) {
   for (const bool adjust : {true, false}) {
     SGD optimizer = one_group();
     StepLR scheduler(optimizer, {.step_size = 1, .gamma = 0.5});
-    Prepared prepared({.num_processes = 2, .adjust_scheduler = adjust});
+    Prepared prepared({.data_parallel_size = 2, .adjust_scheduler = adjust});
     scheduler.attach(prepared.context);
     prepared.now.sync = false;
     scheduler.step();
@@ -412,7 +413,7 @@ TEST(PreparedScheduler, DoesNothingWhenTheOptimizerSkipped) {
 TEST(PreparedScheduler, StepsOncePerCallWithoutStepWithOptimizer) {
   SGD optimizer = one_group();
   StepLR scheduler(optimizer, {.step_size = 1, .gamma = 0.5});
-  Prepared prepared({.num_processes = 4, .step_with_optimizer = false});
+  Prepared prepared({.data_parallel_size = 4, .step_with_optimizer = false});
   scheduler.attach(prepared.context);
   prepared.now = {.sync = false, .skipped = true};
   scheduler.step();
@@ -428,7 +429,7 @@ TEST(PreparedScheduler, StopsOneCycleAtItsEnd) {
   SGD optimizer = one_group();
   for (const std::int64_t processes : {1, 2}) {
     OneCycleLR scheduler(optimizer, {.max_lr = {1.0}, .total_steps = 5});
-    Prepared prepared({.num_processes = processes});
+    Prepared prepared({.data_parallel_size = processes});
     scheduler.attach(prepared.context);
     for (int i = 0; i < 7; ++i) {
       scheduler.step();
@@ -440,7 +441,7 @@ TEST(PreparedScheduler, StopsOneCycleAtItsEnd) {
 TEST(PreparedScheduler, StepsAPlateauOncePerCall) {
   SGD optimizer = one_group();
   ReduceLROnPlateau scheduler(optimizer, {.patience = 1});
-  Prepared prepared({.num_processes = 8});
+  Prepared prepared({.data_parallel_size = 8});
   scheduler.attach(prepared.context);
   scheduler.step(1.0);
   scheduler.step(1.0);
@@ -450,7 +451,7 @@ TEST(PreparedScheduler, StepsAPlateauOncePerCall) {
 
 TEST(PreparedScheduler, DescribesItsUnit) {
   EXPECT_EQ(
-      describe_unit({.num_processes = 4}),
+      describe_unit({.data_parallel_size = 4}),
       "note: prepare(scheduler): each optimizer step advances the scheduler by "
       "4 steps, one per process; to advance it by only one step, set "
       "`scheduler_unit = SchedulerUnit::per_optimizer_step`");
@@ -462,7 +463,7 @@ TEST(AdaptedScheduler, StepsOncePerProcess) {
   SGD optimizer = one_group();
   torch::optim::StepLR libtorch_scheduler(optimizer, 1, 0.5);
   AdaptedScheduler scheduler = adapt(libtorch_scheduler, optimizer);
-  Prepared prepared({.num_processes = 2});
+  Prepared prepared({.data_parallel_size = 2});
   scheduler.attach(prepared.context);
 
   scheduler.step();

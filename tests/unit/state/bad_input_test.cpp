@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes an invalid value for every public option. Checks the type of the
 // error, and that its text contains the value and the valid choices.
+#include <filesystem>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -287,12 +288,12 @@ const BadInput kBadInputs[] = {
      state_with("ACCELERATE_TORCH_DEVICE", "gpu"),
      Kind::config,
      "environment variable ACCELERATE_TORCH_DEVICE is `gpu`, not a device",
-     "set it to `cpu`, `cuda` or `cuda:N`, or unset it"},
+     "set it to `cpu`, `cuda`, `cuda:N` or `xla`, or unset it"},
     {"DeviceThisBuildLacks",
      state_with("ACCELERATE_TORCH_DEVICE", "xpu"),
      Kind::unsupported,
      "this build has no support for device `xpu`",
-     "set ACCELERATE_TORCH_DEVICE to `cpu` or `cuda`, or unset it"},
+     "set ACCELERATE_TORCH_DEVICE to `cpu`, `cuda` or `xla`, or unset it"},
     {"GroupWarnAfterTimeout",
      [] {
        join_alone(
@@ -330,7 +331,54 @@ const BadInput kBadInputs[] = {
      Kind::config,
      "environment variable ACCELERATE_TORCH_DEVICE is `cpu:3`, but the "
      "only CPU device is `cpu`",
-     "set it to `cpu`, or unset it"},
+     "set ACCELERATE_TORCH_DEVICE to `cpu`, or unset it"},
+    {"DeviceOfManyMeshes",
+     state_with("ACCELERATE_TORCH_DEVICE", "xla:1"),
+     Kind::config,
+     "environment variable ACCELERATE_TORCH_DEVICE is `xla:1`, but the "
+     "only XLA device is `xla`",
+     "set ACCELERATE_TORCH_DEVICE to `xla`, or unset it"},
+    {"OptionsWithTwoDevices",
+     [] { PartialState({.cpu = true, .device = c10::kXLA}); },
+     Kind::config,
+     "the option `device` is `xla`, but the CPU was requested",
+     "omit it, or remove what requests the CPU: `--cpu`, ACCELERATE_USE_CPU or "
+     "the option `cpu`"},
+    {"XlaKind",
+     state_with("PJRT_DEVICE", "NPU"),
+     Kind::config,
+     "environment variable PJRT_DEVICE is `NPU`, but must be CPU, TPU or CUDA",
+     "set the variable to one of these values, or unset it to train without "
+     "XLA"},
+    {"XlaWithoutPlugin",
+     state_with("PJRT_DEVICE", "TPU"),
+     Kind::config,
+     "XLA was chosen, but PJRT_PLUGIN_PATH is not set",
+     "set PJRT_PLUGIN_PATH to the absolute path of a PJRT plugin, for example "
+     "of the wheel `xla-cpu-pjrt`"},
+    {"XlaPluginByRelativePath",
+     [] {
+       PartialState(
+           {.environment = std::map<std::string, std::string>{
+                {"PJRT_DEVICE", "CPU"}, {"PJRT_PLUGIN_PATH", "../plugin.so"}}});
+     },
+     Kind::config,
+     "environment variable PJRT_PLUGIN_PATH is `../plugin.so`, which is not an "
+     "absolute path",
+     "set it to `" +
+         (std::filesystem::current_path().parent_path() / "plugin.so")
+             .string() +
+         "`"},
+    {"XlaInSeveralProcesses",
+     [] {
+       PartialState(
+           {.environment = std::map<std::string, std::string>{
+                {"PJRT_DEVICE", "CPU"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}}});
+     },
+     Kind::unsupported,
+     "XLA was chosen in a run of 2 processes, but one process uses all XLA "
+     "devices of a machine, and runs on several machines are not supported yet",
+     "start one process with `--num_processes 1`"},
 };
 
 INSTANTIATE_TEST_SUITE_P(

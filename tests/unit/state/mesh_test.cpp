@@ -31,6 +31,14 @@ TEST(Mesh, SpansAllRanksWithTheAxisReplicate) {
   });
 }
 
+TEST(Mesh, CountsTheDevicesOfARankApartFromTheRanks) {
+  const Mesh mesh(Group(), 4);
+
+  EXPECT_EQ(mesh.data_size(), 1);
+  EXPECT_EQ(mesh.devices_per_rank(), 4);
+  EXPECT_EQ(mesh.data_parallel_size(), 4);
+}
+
 TEST(Mesh, NamesItsAxesIfOneIsMissing) {
   EXPECT_EQ(
       message_of<ArgumentError>(

@@ -199,11 +199,11 @@ class ACCELERATE_API Accelerator {
   /// Corresponds to `torch.nn.SyncBatchNorm.convert_sync_batchnorm` in Python;
   /// changes `model` in place. A copy of `model` is not converted.
   ///
-  /// Call it on every process, before or after `prepare`. Each forward pass of
-  /// a batch norm in training mode is then collective, and so is each backward
-  /// pass, even inside `no_sync`. Throws `ArgumentError` if a batch norm has
-  /// neither a weight nor running statistics. `backward` throws `StateError` if
-  /// a batch norm was used but could not be synchronized.
+  /// Must be called on every process, before or after `prepare`. Each forward
+  /// pass of a batch norm in training mode is then collective, and so is each
+  /// backward pass, even inside `no_sync`. Throws `ArgumentError` if a batch
+  /// norm has neither a weight nor running statistics. `backward` throws
+  /// `StateError` if a batch norm was used but could not be synchronized.
   template <detail::ModelLike Model>
   void convert_sync_batchnorm(Model& model) {
     convert_batch_norms_of(detail::module_of(model));
@@ -426,9 +426,9 @@ class ACCELERATE_API Accelerator {
   [[nodiscard]] Region register_load_state_pre_hook(StateHook hook);
 
   /// Returns whether any process has received SIGTERM or SIGUSR1, the signals
-  /// that request the run to save and stop. The result is the same on every
-  /// process; once it is true, it stays true. The first call installs the
-  /// signal handlers. After saving, exit with `kPreemptedExitCode` to request a
+  /// that ask a run to save and stop. The result is the same on every process;
+  /// once it is true, it stays true. The first call installs the signal
+  /// handlers. After saving, exit with `kPreemptedExitCode` to request a
   /// restart. Collective.
   bool checkpoint_requested();
 
@@ -498,10 +498,10 @@ class ACCELERATE_API Accelerator {
   /// the tracker's name. A second call finishes the trackers and starts a new
   /// run.
   ///
-  /// Call it on every process. Only the main process starts trackers, except
-  /// for trackers whose `main_process_only` is false: every process starts
-  /// these. Not collective. Throws `IoError` if a tracker cannot write its
-  /// files.
+  /// Must be called on every process. Only the main process starts trackers,
+  /// except for trackers whose `main_process_only` is false: every process
+  /// starts these. Not collective. Throws `IoError` if a tracker cannot write
+  /// its files.
   void init_trackers(
       const std::string& project_name,
       const Json& config = {},
@@ -598,7 +598,7 @@ class ACCELERATE_API Accelerator {
   std::int64_t gradient_accumulation_steps() const;
   void set_gradient_accumulation_steps(std::int64_t steps);
   /// Returns whether the last optimizer step was skipped because gradients
-  /// overflowed.
+  /// overflowed; always false without fp16. Waits for the device once per step.
   bool optimizer_step_was_skipped() const;
   bool split_batches() const;
   std::optional<bool> dispatch_batches() const;

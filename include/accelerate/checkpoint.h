@@ -59,7 +59,8 @@ struct LoadStateOptions {
 
 /// The result of `load_state`.
 struct LoadStateReport {
-  /// Empty if nothing was loaded; see `LoadStateOptions::required`.
+  /// The folder that was loaded; empty if nothing was loaded (see
+  /// `LoadStateOptions::required`).
   std::filesystem::path path;
   std::int64_t step = 0;
   std::int64_t epoch = 0;

@@ -138,7 +138,7 @@ class ACCELERATE_API DataLoaderBase {
   Loop begin_loop();
   /// Starts a loop that reads the batches of the next loop in advance. This
   /// loop does not change the loader's position or the state of the
-  /// Accelerator. Call this function before the next loop begins.
+  /// Accelerator. Must be called before the next loop begins.
   Loop begin_reading_ahead() const;
 
  private:

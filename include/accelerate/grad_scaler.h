@@ -86,8 +86,8 @@ class ACCELERATE_API GradScaler {
   /// step.
   at::Tensor skip_flag() const { return combined(); }
 
-  /// Makes `step_was_skipped` read the flag from the device again. Call it
-  /// after replaying a captured step.
+  /// Makes `step_was_skipped` read the flag from the device again. Must be
+  /// called after a captured step was replayed.
   void clear_cached_skip() { skipped_.reset(); }
 
   /// Returns the current scale; 1 when the scaler is not enabled. Waits for the

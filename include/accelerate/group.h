@@ -55,7 +55,8 @@ ACCELERATE_API std::string_view name_of(Reduction reduction);
 
 /// Options for a process group.
 struct GroupOptions {
-  /// Default: `shm` if all ranks are on one machine, else `gloo`.
+  /// The backend to use. Default: `shm` if all ranks are on one machine, else
+  /// `gloo`.
   std::optional<Backend> backend = std::nullopt;
   /// How long a rank waits for late ranks before it throws `DistributedError`.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
@@ -100,9 +101,9 @@ class ACCELERATE_API Pending {
   Pending& operator=(Pending&&) noexcept;
   ~Pending();
 
-  /// For tensors in host memory, returns when the operation has finished. For
-  /// tensors on a device, makes the device's current stream wait and returns
-  /// immediately. Further calls do nothing.
+  /// Waits for the operation. For tensors in host memory, returns when the
+  /// operation has finished. For tensors on a device, makes the device's
+  /// current stream wait and returns immediately. Further calls do nothing.
   ///
   /// Throws the errors of a collective: a `DistributedError` names the ranks
   /// that exited or did not reach the call, and makes the group unusable.

@@ -19,10 +19,10 @@ class ACCELERATE_API InterruptedError : public DistributedError {
   int exit_code() const noexcept override { return 130; }
 };
 
-/// Until `resume_waits` is called, every call in this process that waits for
-/// other ranks throws `InterruptedError` within a tenth of a second. An
-/// interrupted process group is unusable afterwards. Safe to call in a signal
-/// handler.
+/// Makes every call in this process that waits for other ranks throw
+/// `InterruptedError` within a tenth of a second, until `resume_waits` is
+/// called. An interrupted process group is unusable afterwards. Safe to call in
+/// a signal handler.
 ACCELERATE_API void interrupt_waits() noexcept;
 /// Ends the effect of `interrupt_waits`: later calls wait normally again.
 ACCELERATE_API void resume_waits() noexcept;

@@ -40,7 +40,7 @@ class ACCELERATE_API Accuracy {
  public:
   void add_batch(const Tensor& predictions, const Tensor& references);
   double compute();
-  /// Includes the rows from all processes. Collective.
+  /// Like `compute()`, for the rows that all processes have added. Collective.
   double compute(const Group& group);
 
  private:
@@ -84,10 +84,11 @@ class ACCELERATE_API F1 {
   explicit F1(const F1Options& options = {});
 
   void add_batch(const Tensor& predictions, const Tensor& references);
-  /// With the average `binary`, throws `ArgumentError` if there are more than
-  /// two classes, or two classes that do not include `pos_label`.
+  /// Returns the scores of all rows that were added. With the average `binary`,
+  /// throws `ArgumentError` if there are more than two classes, or two classes
+  /// that do not include `pos_label`.
   F1Scores compute();
-  /// Includes the rows from all processes. Collective.
+  /// Like `compute()`, for the rows that all processes have added. Collective.
   F1Scores compute(const Group& group);
 
  private:
@@ -102,7 +103,7 @@ class ACCELERATE_API MatthewsCorrelation {
  public:
   void add_batch(const Tensor& predictions, const Tensor& references);
   double compute();
-  /// Includes the rows from all processes. Collective.
+  /// Like `compute()`, for the rows that all processes have added. Collective.
   double compute(const Group& group);
 
  private:
@@ -116,7 +117,7 @@ class ACCELERATE_API PearsonCorrelation {
  public:
   void add_batch(const Tensor& predictions, const Tensor& references);
   double compute();
-  /// Includes the rows from all processes. Collective.
+  /// Like `compute()`, for the rows that all processes have added. Collective.
   double compute(const Group& group);
 
  private:
@@ -130,7 +131,7 @@ class ACCELERATE_API SpearmanCorrelation {
  public:
   void add_batch(const Tensor& predictions, const Tensor& references);
   double compute();
-  /// Includes the rows from all processes. Collective.
+  /// Like `compute()`, for the rows that all processes have added. Collective.
   double compute(const Group& group);
 
  private:
@@ -152,7 +153,7 @@ class ACCELERATE_API Perplexity {
   /// tokens.
   void add_loss(const Tensor& mean_loss, std::int64_t tokens);
   double compute();
-  /// Includes the rows from all processes. Collective.
+  /// Like `compute()`, for the rows that all processes have added. Collective.
   double compute(const Group& group);
 
  private:

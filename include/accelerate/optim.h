@@ -201,7 +201,7 @@ class ACCELERATE_API Adam : public FusedOptimizer {
   void step_group(std::size_t group) override;
 };
 
-/// Gradient descent with optional momentum. Without momentum and weight decay
+/// Gradient descent with optional momentum. Without momentum and weight decay,
 /// it also accepts sparse gradients.
 ///
 /// Throws `ArgumentError` for options out of range.

@@ -87,7 +87,8 @@ class DatasetPart {
   {
     return dataset_.get(indices_.at(static_cast<std::size_t>(index)));
   }
-  /// For datasets whose `get` is not const, such as LibTorch's.
+  /// Like the overload above, for datasets whose `get` is not const, such as
+  /// LibTorch's.
   auto get(std::int64_t index)
     requires(!requires(const Dataset& dataset) { dataset.get(index); })
   {

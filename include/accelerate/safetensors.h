@@ -59,7 +59,8 @@ class ACCELERATE_API SafetensorsFile {
 load_safetensors(const std::filesystem::path& path);
 
 struct SaveSafetensorsOptions {
-  /// Hugging Face Transformers requires `{"format": "pt"}`.
+  /// The metadata in the header of the file. Hugging Face Transformers requires
+  /// `{"format": "pt"}`.
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
 };
 

@@ -119,7 +119,7 @@ struct TRANSFORMERS_API GPT2Config {
   std::int64_t n_embd = 768;
   std::int64_t n_layer = 12;
   std::int64_t n_head = 12;
-  /// Default: `4 * n_embd`.
+  /// Width of the inner layer of the MLP. Default: `4 * n_embd`.
   std::optional<std::int64_t> n_inner = std::nullopt;
   std::string activation_function = "gelu_new";
   double resid_pdrop = 0.1;
@@ -162,7 +162,7 @@ struct TRANSFORMERS_API LlamaConfig {
   std::int64_t intermediate_size = 11008;
   std::int64_t num_hidden_layers = 32;
   std::int64_t num_attention_heads = 32;
-  /// Default: `num_attention_heads`.
+  /// Number of heads for keys and values. Default: `num_attention_heads`.
   std::optional<std::int64_t> num_key_value_heads = std::nullopt;
   std::string hidden_act = "silu";
   std::int64_t max_position_embeddings = 2048;
@@ -174,7 +174,7 @@ struct TRANSFORMERS_API LlamaConfig {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
-  /// Default: `hidden_size / num_attention_heads`.
+  /// Width of one head. Default: `hidden_size / num_attention_heads`.
   std::optional<std::int64_t> head_dim = std::nullopt;
   std::optional<double> classifier_dropout = std::nullopt;
   PretrainedConfig common = {};

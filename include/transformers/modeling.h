@@ -72,7 +72,8 @@ struct SavePretrainedOptions {
 
 /// Options for one forward pass.
 struct CallOptions {
-  /// Default: the config's `output_hidden_states`.
+  /// Whether to return the hidden states of all layers. Default: the config's
+  /// `output_hidden_states`.
   std::optional<bool> output_hidden_states = std::nullopt;
   /// Whether to return the attention weights. If true, the model uses eager
   /// attention. Default: the config's `output_attentions`.

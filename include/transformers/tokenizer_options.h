@@ -63,8 +63,8 @@ class TRANSFORMERS_API TruncationStrategy {
 struct TokenizerCallOptions {
   bool add_special_tokens = true;
   PaddingStrategy padding = false;
-  /// Default: `longest_first` if `max_length` is set and `padding` is `false`;
-  /// otherwise `do_not_truncate`.
+  /// How a text that is too long is shortened. Default: `longest_first` if
+  /// `max_length` is set and `padding` is `false`; otherwise `do_not_truncate`.
   std::optional<TruncationStrategy> truncation = std::nullopt;
   /// The maximum number of tokens in a row, including special tokens. Default:
   /// the model's maximum input length.

@@ -21,7 +21,7 @@ struct CommandContext {
 
 struct Command {
   const CommandInfo& (*info)();
-  /// Returns the exit code, or throws `Error`.
+  /// Runs the command. Returns the exit code, or throws an `Error`.
   int (*run)(const ParsedArgs& arguments, CommandContext& context);
 };
 

@@ -9,10 +9,10 @@
 
 namespace accelerate {
 
-/// If a hostfile is set, replaces `plan.argv` with an `mpirun` command, which
-/// becomes the only process that the launcher monitors. `mpirun` assigns ranks
-/// and machines to the processes of the job. The settings are passed to these
-/// processes as environment variables.
+/// Replaces `plan.argv` with an `mpirun` command if a hostfile is set. `mpirun`
+/// is then the only process that the launcher monitors; it assigns ranks and
+/// machines to the processes of the job. These processes get the settings as
+/// environment variables.
 ///
 /// `free_port` becomes MASTER_PORT when the user set no port and the job runs
 /// on one machine. Throws `ConfigError` for flags that have no effect with

@@ -45,9 +45,9 @@ const CommandInfo& test_info() {
       .usage = "test [launch options]",
       .options = options(),
       .notes =
-          "Takes the options of `accelerate launch` and prints each check: "
-          "the distribution of samples, the\ncollectives, and that training "
-          "gives the same result as with one process.",
+          "Takes the options of `accelerate launch`. Checks the distribution "
+          "of samples, the collectives, and\nwhether training gives the same "
+          "result as with one process; prints the result of each check.",
       .examples =
           {"accelerate test", "accelerate test --cpu --num_processes 4"},
   };

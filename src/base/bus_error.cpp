@@ -126,8 +126,9 @@ NamedMapping::NamedMapping(
       "error: ",
       printable(path.string()),
       " cannot be read: it became shorter while this program was using it, or "
-      "its disk failed\nhint: replace a file by renaming a new one over it, "
-      "not by changing it in place; then start this program again\n");
+      "its disk failed\nhint: start this program again; to replace a file that "
+      "is in use, rename the new file over it, and do not change it in "
+      "place\n");
   entry_->end.store(begin + size, std::memory_order_release);
   entry_->begin.store(begin, std::memory_order_release);
 }

@@ -43,8 +43,8 @@ std::pair<const char*, std::errc> parse_fraction(
 [[noreturn]] void throw_not_a_size(const std::string_view text) {
   throw ArgumentError(
       str_cat("`", text, "` is not a file size"),
-      "write a whole number of bytes as a number with a unit, such as `5GB`, "
-      "`1.5GB` or `512MiB`");
+      "write a number with a unit, such as `5GB`, `1.5GB` or `512MiB`; the "
+      "result must be a whole number of bytes");
 }
 
 }  // namespace

@@ -80,11 +80,11 @@ class TextWriter {
       const auto point = decode_utf8(std::string_view(text).substr(i));
       if (!point) {
         throw ArgumentError(str_cat(
-            "JSON strings must be UTF-8; byte ",
+            "a JSON string must be UTF-8, but byte ",
             i,
-            " of this string of ",
+            " of this string (",
             text.size(),
-            " bytes is not valid"));
+            " bytes) is not"));
       }
       character(point->value, std::string_view(text).substr(i, point->bytes));
       i += point->bytes;

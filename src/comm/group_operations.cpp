@@ -61,8 +61,8 @@ void check_pad_index(double index, const Tensor& tensor) {
             ", which a tensor of type ",
             tensor.scalar_type(),
             " cannot represent"),
-        "pass a value that the tensor type can represent, or convert the "
-        "tensor first");
+        "pass a value that this type can represent, or convert the tensor "
+        "first");
   }
 }
 

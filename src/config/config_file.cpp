@@ -40,7 +40,7 @@ FileText read_text(const std::filesystem::path& path) {
             path.string(),
             ":1: the file has ",
             status.st_size,
-            " bytes; a configuration file has at most ",
+            " bytes, but a configuration file may have at most ",
             kMaxBytes),
         "check the path");
   }

@@ -205,7 +205,7 @@ std::optional<CellProblem> TypeGuess::merge(
       has_fraction_ = has_fraction_ || block_.has_fraction;
       return std::nullopt;
   }
-  throw accelerate::InternalError("a kind of column is missing");
+  throw accelerate::InternalError("unknown kind of column");
 }
 
 std::optional<CellProblem> TypeGuess::end_block(
@@ -258,7 +258,7 @@ ColumnType TypeGuess::result() const {
     case Kind::string:
       return ColumnType::string;
   }
-  throw accelerate::InternalError("a kind of column is missing");
+  throw accelerate::InternalError("unknown kind of column");
 }
 
 }  // namespace transformers::datasets

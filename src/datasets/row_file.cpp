@@ -321,7 +321,7 @@ void RowFileWriter::reserve_memory(std::size_t size) {
             "written to a file: ",
             file_problem_),
         "set `cache_dir`, or the environment variable HF_DATASETS_CACHE, to a "
-        "folder that can be written");
+        "writable folder");
   }
   memory_.reserve(capacity);
 }

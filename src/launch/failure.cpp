@@ -208,23 +208,26 @@ std::vector<std::string> failure_hints(const Failure& failure) {
   }
   if (failure.signal == SIGKILL && !failure.oom_kill.has_value()) {
     hints.push_back(str_cat(
-        "a SIGKILL with no message usually comes from the kernel's OOM "
-        "killer; see `dmesg -T | tail` on ",
+        "check whether the kernel's OOM killer sent SIGKILL: run `dmesg -T | "
+        "tail` on ",
         failure.hostname));
   } else if (failure.signal == SIGKILL && *failure.oom_kill) {
     hints.push_back(
         "use a smaller batch, fewer processes, or a machine with more memory");
   } else if (failure.signal == SIGKILL) {
     hints.push_back(
-        "SIGKILL came from a user, a batch system or a container, not from "
-        "the kernel's OOM killer");
+        "find out which user, batch system or container sent SIGKILL; it was "
+        "not the kernel's OOM killer");
   }
   if (!failure.early_exits.empty()) {
     hints.push_back(early_exit_hint(failure));
   }
   if (!failure.log_path.empty()) {
-    hints.push_back(
-        str_cat("full output of rank ", failure.rank, ": ", failure.log_path));
+    hints.push_back(str_cat(
+        "see the full output of rank ",
+        failure.rank,
+        " in ",
+        failure.log_path));
   }
   return hints;
 }

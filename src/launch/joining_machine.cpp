@@ -129,7 +129,7 @@ class JoiningMachine : public ControlPlane {
     const std::scoped_lock lock(mutex_);
     control_ = std::move(control);
     if (is_cancelled_) {
-      throw DistributedError("the rendezvous was cancelled");
+      throw DistributedError("the rendezvous was canceled");
     }
   }
 

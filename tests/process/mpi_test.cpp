@@ -128,7 +128,7 @@ TEST_F(UnderMpirun, MpiWithoutThreadsIsRejected) {
   expect_line(
       outcome,
       "0: UnsupportedError: MPI was initialized with MPI_THREAD_SINGLE, but "
-      "the `mpi` backend needs MPI_THREAD_SERIALIZED or more");
+      "the `mpi` backend needs MPI_THREAD_SERIALIZED or higher");
   expect_ended(outcome, true, 20);
 }
 

@@ -28,8 +28,9 @@ using torch::autograd::variable_list;
 
 void check(cudaError_t status) {
   if (status != cudaSuccess) {
-    throw InternalError(
-        str_cat("embedding gradient: ", cudaGetErrorString(status)));
+    throw InternalError(str_cat(
+        "cannot compute the gradient of an embedding: ",
+        cudaGetErrorString(status)));
   }
 }
 

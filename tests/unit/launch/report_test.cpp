@@ -46,9 +46,9 @@ TEST(FailureReport, ShowsTheFirstFailingRankAndHints) {
   EXPECT_EQ(
       failure_hints(failure),
       (std::vector<std::string>{
-          "a SIGKILL with no message usually comes from the kernel's OOM "
-          "killer; see `dmesg -T | tail` on node-b",
-          "full output of rank 3: runs/x/rank_3.*.log"}));
+          "check whether the kernel's OOM killer sent SIGKILL: run `dmesg -T | "
+          "tail` on node-b",
+          "see the full output of rank 3 in runs/x/rank_3.*.log"}));
 }
 
 // The C++ runtime has also printed the exception.

@@ -189,7 +189,7 @@ const BadInput kBadInputs[] = {
      Kind::argument,
      "pad_across_processes: pad_index is 300, which a tensor of type Byte "
      "cannot represent",
-     "pass a value that the tensor type can represent, or convert the tensor "
+     "pass a value that this type can represent, or convert the tensor "
      "first"},
     {"PadIndexNotWhole",
      [] {
@@ -199,7 +199,7 @@ const BadInput kBadInputs[] = {
      Kind::argument,
      "pad_across_processes: pad_index is 0.5, which a tensor of type Long "
      "cannot represent",
-     "pass a value that the tensor type can represent, or convert the tensor "
+     "pass a value that this type can represent, or convert the tensor "
      "first"},
     {"AllocateCount",
      [] { static_cast<void>(Group().allocate(-1, at::ones({1}))); },

@@ -22,7 +22,7 @@ void check_level(int level) {
           "MPI was initialized with ",
           level == MPI_THREAD_SINGLE ? "MPI_THREAD_SINGLE"
                                      : "MPI_THREAD_FUNNELED",
-          ", but the `mpi` backend needs MPI_THREAD_SERIALIZED or more"),
+          ", but the `mpi` backend needs MPI_THREAD_SERIALIZED or higher"),
       "call MPI_Init_thread with MPI_THREAD_MULTIPLE, or let accelerate "
       "initialize MPI");
 }
@@ -92,16 +92,16 @@ void Runtime::start_once(std::chrono::milliseconds timeout) {
   if (started_) {
     return;
   }
-  run([this] { initialise(); }, timeout, "MPI_Init_thread");
+  run([this] { initialize(); }, timeout, "MPI_Init_thread");
   started_ = true;
   on_exit(&Runtime::at_exit, this);
 }
 
-void Runtime::initialise() {
-  int initialised = 0;
-  check(MPI_Initialized(&initialised), "MPI_Initialized");
+void Runtime::initialize() {
+  int initialized = 0;
+  check(MPI_Initialized(&initialized), "MPI_Initialized");
   int level = MPI_THREAD_SINGLE;
-  if (initialised != 0) {
+  if (initialized != 0) {
     check(MPI_Query_thread(&level), "MPI_Query_thread");
   } else {
     disable_networks_on_one_machine();
@@ -167,9 +167,9 @@ void Runtime::skip_finalize() {
 }
 
 bool Runtime::alive() {
-  int finalised = 1;
-  MPI_Finalized(&finalised);  // MPI allows this call from any thread.
-  return finalised == 0;
+  int finalized = 1;
+  MPI_Finalized(&finalized);  // MPI allows this call from any thread.
+  return finalized == 0;
 }
 
 std::uint64_t Runtime::before_finalize(std::function<void()> close) {
@@ -193,7 +193,7 @@ void Runtime::close_groups() {
   }
 }
 
-void Runtime::finalise() {
+void Runtime::finalize() {
   const auto guard = lock();
   check(MPI_Finalize(), "MPI_Finalize");
 }
@@ -205,14 +205,14 @@ void Runtime::at_exit(int status, void* self) {
   }
   runtime.close_groups();
   std::unique_lock guard(runtime.mutex_);
-  const bool finalise = runtime.ours_ && runtime.may_finalize_;
+  const bool finalize = runtime.ours_ && runtime.may_finalize_;
   const auto timeout = runtime.longest_timeout_;
   guard.unlock();
-  if (!finalise) {
+  if (!finalize) {
     return;
   }
   try {
-    runtime.run([&runtime] { runtime.finalise(); }, timeout, "MPI_Finalize");
+    runtime.run([&runtime] { runtime.finalize(); }, timeout, "MPI_Finalize");
   } catch (const std::exception&) {
     // The process is exiting; mpirun reports that it did not call MPI_Finalize.
   }

@@ -86,10 +86,10 @@ class Runtime {
   static Runtime& instance();
   static void at_exit(int status, void* runtime);
   void start_once(std::chrono::milliseconds timeout);
-  void initialise();
+  void initialize();
   void read_world();
   void close_groups();
-  void finalise();
+  void finalize();
   void serve();
 
   std::mutex calls_;

@@ -28,8 +28,8 @@ class detail::GraphedFunction::Impl : private RecorderClient {
 
   Tensors run(const Tensors& inputs, const Body& body);
   std::int64_t num_graphs() const { return recorder_.num_graphs(); }
-  /// Returns the number of replays. The replay right after a capture is not
-  /// counted.
+  /// Returns the number of replays, without the replay right after each
+  /// capture.
   std::int64_t num_replays() const {
     return recorder_.num_replays() - recorder_.num_captures();
   }

@@ -15,15 +15,15 @@ namespace accelerate {
 /// Returns the only element of a tensor on the CPU.
 TrackedValue number_in(const at::Tensor& tensor);
 
-/// Starts to copy the tensors, which have one element each and are on devices,
-/// to host memory, with one copy and one event per device. Does not wait. The
+/// Starts copying tensors from their devices to host memory, with one copy and
+/// one event per device. Each tensor must have one element. Does not wait. The
 /// returned function waits for the copies and returns the numbers.
 std::function<std::vector<TrackedValue>()> begin_reading(
     const std::vector<at::Tensor>& tensors);
 
-/// Starts to copy a tensor to host memory. Does not wait. A tensor on the CPU
+/// Starts copying a tensor to host memory. Does not wait. A tensor on the CPU
 /// is cloned, because the program may change it. The returned function waits
-/// for the copy and returns it.
+/// until the copy is complete, and returns the copy.
 std::function<at::Tensor()> begin_copying(const at::Tensor& tensor);
 
 }  // namespace accelerate

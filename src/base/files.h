@@ -11,8 +11,8 @@
 
 namespace accelerate {
 
-/// Returns the file's content. Throws `IoError` naming the path and the reason
-/// if the file cannot be read or is larger than `max_bytes`.
+/// Returns the file's content. Throws an `IoError` that names the path and the
+/// reason if the file cannot be read or is larger than `max_bytes`.
 std::string read_file(const std::filesystem::path& path, std::size_t max_bytes);
 
 /// Like `read_file`, for the open file `fd`; error messages name `path`.

@@ -25,8 +25,8 @@ class MappedFile {
     read_only,
   };
 
-  /// Throws `IoError` naming the path and the reason if `path` cannot be mapped
-  /// or is not a regular file.
+  /// Throws an `IoError` that names the path and the reason if `path` cannot be
+  /// mapped or is not a regular file.
   explicit MappedFile(
       const std::filesystem::path& path, Mode mode = Mode::writable_copy);
   /// Maps the open file `fd`, which need not have a name; error messages name

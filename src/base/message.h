@@ -16,8 +16,8 @@ void print_line(std::string_view text);
 void print_warning(std::string_view text);
 void print_error(std::string_view text);
 
-/// For destructors: calls `function`, and prints its error instead of throwing
-/// it.
+/// Calls `function`, and prints its error instead of throwing it; for
+/// destructors.
 template <typename Function>
 void print_errors_of(Function&& function) noexcept {
   try {

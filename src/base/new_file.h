@@ -21,7 +21,7 @@ struct NewFile {
 /// removes the bits of the process's umask from `mode`, as for every new file;
 /// `mkstemp` and a later `chmod` would ignore the umask.
 ///
-/// Throws `IoError` naming `prefix`.
+/// Throws an `IoError` that names `prefix` if this fails.
 NewFile create_file(const std::string& prefix, mode_t mode = 0666);
 
 /// Like `create_file`, for a folder; returns its path.

@@ -47,7 +47,7 @@ std::uint64_t safetensors_header_length(
     std::string_view start, std::uint64_t file_size, const std::string& path);
 
 /// Parses and validates the JSON header of a file with `file_size` bytes.
-/// Throws `FormatError` naming `path` and the byte offset of the error.
+/// Throws a `FormatError` that names `path` and the byte offset of the error.
 SafetensorsHeader parse_safetensors_header(
     std::string_view json, std::uint64_t file_size, const std::string& path);
 

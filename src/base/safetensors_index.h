@@ -14,8 +14,8 @@ namespace accelerate {
 using SafetensorsIndex = std::map<std::string, std::vector<std::string>>;
 
 /// Parses `{"weight_map": {"tensor": "file", …}}`. Each file must be in the
-/// folder of the index. Throws `FormatError` naming `path` and the byte offset
-/// of the error.
+/// folder of the index. Throws a `FormatError` that names `path` and the byte
+/// offset of the error.
 SafetensorsIndex parse_safetensors_index(
     std::string_view json, const std::string& path);
 

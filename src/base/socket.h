@@ -24,7 +24,7 @@ struct Endpoint {
 Endpoint parse_endpoint(const std::string& text);
 
 /// Opens a listening, non-blocking socket. Port 0 selects a free port. Throws
-/// `IoError` naming the address and the reason.
+/// an `IoError` that names the address and the reason.
 UniqueFd listen_on(const Endpoint& endpoint);
 std::uint16_t bound_port(int socket);
 /// Returns the address of the other end of a connection, for messages.
@@ -50,8 +50,8 @@ Endpoint listening_endpoint(const Endpoint& endpoint);
 /// such as `eth0`; empty if unknown. Does not send any packets.
 std::string interface_towards(const Endpoint& endpoint);
 
-/// Connects within `timeout`. Throws `IoError` naming the address and the
-/// reason.
+/// Connects within `timeout`. If this fails, throws an `IoError` that names the
+/// address and the reason.
 UniqueFd connect_to(
     const Endpoint& endpoint, std::chrono::milliseconds timeout);
 

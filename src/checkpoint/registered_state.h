@@ -32,9 +32,9 @@ struct RandomState {
   std::function<void(const at::Tensor&)> load;
 };
 
-/// Functions that save and load a small part of the run. A checkpoint may not
-/// contain this part. `save` returns null if there is nothing to save. `load`
-/// must not fail.
+/// Functions that save and load a small part of the run. A checkpoint may lack
+/// this part. `save` returns null if there is nothing to save. `load` must not
+/// fail.
 struct RunDocument {
   std::function<Json()> save;
   std::function<void(const Json&)> load;
@@ -65,7 +65,7 @@ class CheckpointHooks {
 struct RegisteredState {
   std::vector<RegisteredObject> objects;
   std::map<std::string, RandomState> random_states;
-  /// By the name of their member of `run.json`.
+  /// Each key is the name of a member of `run.json`.
   std::map<std::string, RunDocument> run_documents;
   CheckpointHooks save_hooks;
   CheckpointHooks load_hooks;

@@ -35,9 +35,9 @@ struct RequestedRanges {
   std::vector<FileRange> reads;
 };
 
-/// Allocates the requested ranges of the tensors of one key. Throws
-/// `ArgumentError`, which names `key`, for a tensor that is not in the
-/// checkpoint or elements that the tensor does not have.
+/// Allocates the requested ranges of the tensors of one key. Throws an
+/// `ArgumentError` that names `key` for a tensor that is not in the checkpoint
+/// or elements that the tensor does not have.
 RequestedRanges allocate_requested(
     std::span<const TensorFileToRead> files,
     const SavedTensors& tensors,

@@ -94,8 +94,8 @@ class CheckpointWriter {
   void save_in_background(
       const CheckpointContents& contents, const Destination& to);
 
-  /// If `to` is numbered, sets its number above the numbers of all complete
-  /// checkpoints on all nodes. The number is the same on every rank.
+  /// Sets the number of `to`, if it is numbered, above the numbers of all
+  /// complete checkpoints on all nodes. The number is the same on every rank.
   /// Collective.
   void choose_number(Destination& to);
 

@@ -27,7 +27,7 @@ enum class WriteMode {
 /// Writes a new file in a staging folder. Because the whole folder is renamed
 /// when it is complete, the file needs no temporary name.
 ///
-/// Throws `IoError`, which names the path, if the file already exists or cannot
+/// Throws an `IoError` that names the path if the file already exists or cannot
 /// be written.
 class ChecksummedFile {
  public:

@@ -44,8 +44,8 @@ class BackendWait {
       const Call& call,
       const WaitLimits& limits) const;
   std::vector<int> exited_ranks() const;
-  // Call this function after this rank has lost a connection. Returns the ranks
-  // that have not reported a lost connection.
+  // Returns the ranks that have not reported a lost connection. Must be called
+  // only after this rank has lost a connection itself.
   std::vector<int> find_unresponsive_ranks() const;
   void find_late_ranks(BoundedCall& store, const Call& call, Wait& wait) const;
 

@@ -30,7 +30,7 @@ struct Operation {
   /// Runs after `work`. Keeps the tensors of the operation alive.
   std::function<void()> finish = {};
 
-  /// Appends `step` to `finish`.
+  /// Makes `finish` also call `step`, after everything that it already does.
   void then(std::function<void()> step);
 };
 

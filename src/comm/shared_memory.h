@@ -48,7 +48,7 @@ class SharedMemory {
   SharedMemory& operator=(const SharedMemory&) = delete;
   ~SharedMemory();
 
-  /// Start of the usable bytes, aligned to a page.
+  /// Returns the start of the usable bytes, aligned to a page.
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 

@@ -29,9 +29,9 @@ class WaitBeats {
   /// Reports that this rank is waiting. Must be called about ten times per
   /// second while the rank waits.
   void beat();
-  /// Returns those of `ranks` that have not reported within the last second. If
-  /// there are none, returns all of `ranks`, so that a message always names at
-  /// least one rank.
+  /// Returns the ranks in `ranks` that have not reported within the last
+  /// second. If there are none, returns all of `ranks`, so that a message
+  /// always names at least one rank.
   std::vector<int> silent(const std::vector<int>& ranks) const;
 
  private:

@@ -75,14 +75,14 @@ class ACCELERATE_API Wait {
   /// Returns how long to sleep before the next check.
   std::chrono::milliseconds slice() const;
 
-  /// Reports that this rank is waiting. Ranks in `ranks` that are waiting, too,
+  /// Reports that this rank is waiting. Ranks in `ranks` that are also waiting
   /// do not count as missing. Warns once, after `warn_after`. After the
   /// timeout, or once `aborted` is set, throws a `DistributedError` that names
   /// the missing ranks.
   void still_missing(const std::vector<int>& ranks);
 
-  /// Call this function instead of `still_missing` while the store does not
-  /// respond. `ranks` are the ranks that may be missing.
+  /// Like `still_missing`, for use while the store does not respond. `ranks`
+  /// are the ranks that may be missing.
   void store_unresponsive(const std::vector<int>& ranks);
 
   const WaitLimits& limits() const { return limits_; }

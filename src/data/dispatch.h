@@ -46,7 +46,7 @@ class Dispatch : public StepReader {
   std::optional<Step> exchange();
   std::optional<Step> read_step(Header& header);
   void broadcast_structures(Header& header, const std::optional<Step>& step);
-  /// On rank 0, rethrows the error; on the other ranks, throws `RankError`.
+  /// Rethrows the error on rank 0, and throws `RankError` on the other ranks.
   void throw_read_error();
   std::vector<at::Tensor> tensors_of(const Portion& portion) const;
   void send(const Step& step, std::int64_t bytes);

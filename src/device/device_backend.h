@@ -79,7 +79,7 @@ class DeviceBackend {
 
   /// Initializes the device and makes it the current device of this thread.
   ///
-  /// Throws `UnsupportedError`, which names the device, if the kernels in this
+  /// Throws an `UnsupportedError` that names the device if the kernels in this
   /// build cannot run on the device.
   virtual void use_device(int index) const = 0;
   /// Returns whether the device supports matmuls in `type` natively.

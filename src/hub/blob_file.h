@@ -37,7 +37,7 @@ class BlobFile {
 
   std::int64_t size() const { return size_; }
   bool is_complete() const { return complete_ || size_ == expected_.size; }
-  /// Call this when the server has sent its whole response. Throws
+  /// Ends a response; must be called when the server has sent all of it. Throws
   /// `FormatError` if the response is shorter than announced.
   void end_of_response();
 

@@ -18,7 +18,7 @@ class Progress {
   ~Progress();
 
   void advance(std::int64_t bytes);
-  /// Call this when the download starts again from scratch.
+  /// Resets the bar, for a download that starts again from scratch.
   void restart();
 
  private:

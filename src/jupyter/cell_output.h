@@ -36,7 +36,7 @@ class CellOutput {
   /// UTF-8 with U+FFFD.
   std::vector<OutputPiece> add(const std::string& bytes);
   /// Returns the bytes that were held back, and resets the state of the bar.
-  /// Call it at the end of a cell.
+  /// Must be called at the end of each cell.
   std::vector<OutputPiece> finish();
 
  private:

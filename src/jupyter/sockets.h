@@ -24,8 +24,8 @@ struct Connection {
   int hb_port = 0;
 };
 
-/// Reads a connection file. Throws `ConfigError` naming the file and the field
-/// if the file is malformed.
+/// Reads a connection file. Throws a `ConfigError` that names the file and the
+/// field if the file is malformed.
 Connection read_connection(const std::filesystem::path& path);
 
 /// The maximum size of a frame from a client, and the maximum number of frames

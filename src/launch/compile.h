@@ -17,8 +17,8 @@ struct CompileOptions {
   std::string compiler;
   std::vector<std::string> extra_flags;
   std::string search_path;  ///< The PATH for finding the compiler.
-  /// Must be accessible only to this user, because the launcher runs programs
-  /// from this folder.
+  /// The folder for compiled programs. Must be accessible only to this user,
+  /// because the launcher runs programs from it.
   std::filesystem::path cache_folder;
   /// Prints status messages for the user, because compiling takes a while.
   std::function<void(const std::string&)> print_status;

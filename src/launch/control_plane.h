@@ -32,12 +32,12 @@ class ControlPlane {
   /// `DistributedError` with a table of the machines if a machine does not join
   /// in time, and `ConfigError` if the machines have different settings.
   virtual Generation start_generation(std::int64_t number) = 0;
-  /// If another thread is waiting in `start_generation`, makes that call throw.
+  /// Makes `start_generation` throw if another thread is waiting in it.
   virtual void cancel() = 0;
 
   /// Returns the events of this generation: failures on other machines, and
-  /// whether every machine is done, that is, all its workers have exited or it
-  /// has disconnected.
+  /// whether every machine is done. A machine is done when all of its workers
+  /// have exited, or when it has disconnected.
   MachineEvents& events() { return events_; }
   /// Reports to the other machines that a rank on this machine failed.
   virtual void report_failure(const Failure& failure) = 0;

@@ -57,13 +57,13 @@ class Output {
   /// Waits until the output that is in the pipes at the time of the call has
   /// been read, but at most 0.5 s.
   void flush();
-  /// Prints the rest of the workers' output and closes their streams. Call it
-  /// when all workers have exited. Does not wait for processes that the workers
-  /// left behind.
+  /// Prints the rest of the workers' output and closes their streams. Must be
+  /// called when all workers have exited. Does not wait for processes that the
+  /// workers left behind.
   void drain();
   RankTail tail(std::int64_t rank) const;
-  /// Appends `text` to the log file of a rank's stderr, if there is one. Call
-  /// this function after `drain`.
+  /// Appends `text` to the log file of a rank's stderr, if there is one. Must
+  /// be called after `drain`.
   void append_to_log(std::int64_t rank, const std::string& text) const;
   /// Returns why output could not be written, for example to a full disk; empty
   /// if all output was written, or if the reader of a pipe has exited.

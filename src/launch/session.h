@@ -11,8 +11,8 @@ namespace accelerate {
 
 /// Runs this machine's workers until they exit: starts a generation, supervises
 /// its workers, and starts the next generation if a worker failed and a restart
-/// is allowed. Prints the report of a failure. Call it from the main thread of
-/// a process that has no other threads yet.
+/// is allowed. Prints the report of a failure. Must be called from the main
+/// thread of a process that has no other threads yet.
 RunResult run_session(
     const LaunchPlan& requested, const LaunchMessages& messages);
 

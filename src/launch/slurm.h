@@ -10,14 +10,14 @@
 
 namespace accelerate {
 
-/// In a step on several nodes, sets the number of machines and the rank of this
-/// machine, and the address of machine 0 if the user did not set it.
-/// `--machine_rank` on the command line overrides the rank. `--num_machines 1`
-/// on the command line keeps the job on this node. If a configuration file
-/// contains `num_machines: 1`, its number of processes applies to each node.
-/// Throws `ConfigError` if the user set a number of machines that is neither 1
-/// nor the number of nodes, or if Slurm's variables are missing or contradict
-/// each other.
+/// Takes the machines of the job from the Slurm step. In a step on several
+/// nodes, sets the number of machines and the rank of this machine, and the
+/// address of machine 0 if the user did not set it. `--machine_rank` on the
+/// command line overrides the rank. `--num_machines 1` on the command line
+/// keeps the job on this node. If a configuration file contains `num_machines:
+/// 1`, its number of processes applies to each node. Throws `ConfigError` if
+/// the user set a number of machines that is neither 1 nor the number of nodes,
+/// or if Slurm's variables are missing or contradict each other.
 void apply_slurm(Settings& settings, const Environment& environment);
 
 /// Throws `ConfigError` if `srun` started several launchers on a node, or did

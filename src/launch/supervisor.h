@@ -47,7 +47,7 @@ struct RunResult {
 };
 
 /// Runs one generation of this machine's workers. Returns when all of these
-/// workers have exited and the other machines are done, too. Must be called
+/// workers have exited and the other machines are also done. Must be called
 /// from the main thread.
 RunResult supervise(
     const std::vector<WorkerCommand>& commands,

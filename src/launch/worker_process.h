@@ -68,10 +68,10 @@ struct WorkerProcess {
   void reap() const;
 };
 
-/// Starts a worker that the kernel kills when this process dies. Call it from
-/// the main thread, because the kernel also kills the worker when the thread
-/// that started the worker exits. Throws `IoError` if the program cannot be
-/// run.
+/// Starts a worker that the kernel kills when this process dies. Must be called
+/// from the main thread, because the kernel also kills the worker when the
+/// thread that started the worker exits. Throws `IoError` if the program cannot
+/// be run.
 WorkerProcess start_worker(
     const WorkerCommand& command, const WorkerStreams& streams);
 

@@ -17,7 +17,7 @@ struct Inputs {
 };
 
 /// Returns predictions and references as flat, contiguous int64 tensors on the
-/// CPU. Throws `ArgumentError`, which names the metric, unless both tensors
+/// CPU. Throws an `ArgumentError` that names the metric unless both tensors
 /// have the same shape and contain integers or booleans.
 Inputs class_inputs(
     std::string_view metric,
@@ -34,7 +34,7 @@ Inputs number_inputs(
 /// Gathers the state of each process, in rank order. Collective.
 std::vector<Json> gather_states(const Group& group, Json local_state);
 
-/// Throws `StateError`, which names the metric, if the metric got fewer than
+/// Throws a `StateError` that names the metric if the metric got fewer than
 /// `min` rows. `count` is the number of rows that the metric got.
 void check_min_count(
     std::string_view metric, std::int64_t count, std::int64_t min = 1);

@@ -11,7 +11,7 @@ namespace accelerate {
 /// `betas`.
 bool has_momentum(torch::optim::Optimizer& optimizer);
 
-/// In each parameter group, sets `momentum` or the first of `betas` to `value`.
+/// Sets `momentum` or the first of `betas` to `value` in each parameter group.
 void set_momentum(torch::optim::Optimizer& optimizer, double value);
 
 }  // namespace accelerate

@@ -39,7 +39,7 @@ class GradientPath {
   GradientPath& operator=(const GradientPath&) = delete;
   virtual ~GradientPath() = default;
 
-  /// Call before a backward pass. Gradients that are already in `.grad` become
+  /// Prepares for a backward pass. Gradients that are already in `.grad` become
   /// part of the accumulated sum.
   ///
   /// With `overlap`, the all-reduce overlaps with the backward pass. If several
@@ -47,15 +47,15 @@ class GradientPath {
   /// `end` of this path must be called first. Otherwise, ranks could start the
   /// all-reduces of the paths in different orders.
   virtual void begin(Sync sync, bool overlap = true) = 0;
-  /// Call when the backward pass has returned. Collective with `Sync::now` and
-  /// `Sync::hidden`.
+  /// Finishes a backward pass that has returned. Collective with `Sync::now`
+  /// and `Sync::hidden`.
   virtual void end() = 0;
-  /// Call when the backward pass has thrown. Drops all accumulated gradients
-  /// and notifies the other ranks.
+  /// Cleans up after a backward pass that has thrown: drops all accumulated
+  /// gradients and notifies the other ranks.
   virtual void fail() noexcept = 0;
 
-  /// For a rank that has run out of batches: joins a synchronizing backward
-  /// pass of the other ranks with a zero contribution. Collective.
+  /// Joins a synchronizing backward pass of the other ranks with a zero
+  /// contribution; for a rank that has run out of batches. Collective.
   virtual void begin_zero_contribution() = 0;
   virtual void end_zero_contribution() = 0;
 

@@ -43,14 +43,14 @@ class OperatorCollectives {
   /// `RankError` if the backward pass of another rank has failed.
   void all_reduce(const std::string& name, const at::Tensor& tensor);
 
-  /// Call before a backward pass. `reduction` is the group call with which the
+  /// Prepares for a backward pass. `reduction` is the group call with which the
   /// gradients are reduced; null if no gradients are reduced.
   void begin_backward(std::shared_ptr<GroupCall> reduction);
-  /// Call when the backward pass has returned. Collective.
+  /// Finishes a backward pass that has returned. Collective.
   ///
   /// Throws `RankError` if the backward pass of another rank has failed.
   void end_backward();
-  /// Call when the backward pass has thrown.
+  /// Tells the other ranks that the backward pass of this rank has thrown.
   void fail_backward() noexcept;
 
  private:

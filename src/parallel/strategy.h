@@ -64,21 +64,21 @@ class Strategy {
   /// every rank. Collective.
   virtual std::unique_ptr<GradientPath> make_path(NamedTensors trainable) = 0;
 
-  /// Call before a backward pass, with the gradient paths of all models that
-  /// are trained. The paths must outlive the backward pass.
+  /// Prepares for a backward pass. `participants` has the gradient paths of all
+  /// models that are trained; the paths must outlive the backward pass.
   virtual void begin_backward(std::vector<Participant> participants) = 0;
-  /// Call when the backward pass has returned. When this function returns, the
-  /// gradients of all participants with `Sync::now` are final. Collective if a
-  /// participant has `Sync::now` or `Sync::hidden`, and after the first call of
+  /// Finishes a backward pass that has returned. Afterwards, the gradients of
+  /// all participants with `Sync::now` are final. Collective if a participant
+  /// has `Sync::now` or `Sync::hidden`, and after the first call of
   /// `operator_collectives`.
   ///
   /// Ends all paths even if one of them throws; then throws the first error.
   virtual void end_backward() = 0;
-  /// Call when the backward pass has thrown. Drops all accumulated gradients
-  /// and notifies the other ranks.
+  /// Cleans up after a backward pass that has thrown: drops all accumulated
+  /// gradients and notifies the other ranks.
   virtual void fail_backward() noexcept = 0;
-  /// For a rank that has run out of batches: takes part in a backward pass of
-  /// the other ranks with a zero contribution. Collective.
+  /// Takes part in a backward pass of the other ranks with a zero contribution;
+  /// for a rank that has run out of batches. Collective.
   virtual void join_backward(const std::vector<GradientPath*>& paths) = 0;
 
   /// Returns the collectives that operators start inside forward and backward

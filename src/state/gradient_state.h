@@ -36,9 +36,9 @@ class GradientState {
   /// steps do nothing.
   bool sync_gradients = true;
 
-  /// Call `enter` when a loop over `loader` begins, and `leave` when the loop
-  /// ends. A loader that does not outlive this object must call `forget` in its
-  /// destructor.
+  /// Record that a loop over `loader` begins (`enter`) or ends (`leave`), or
+  /// that `loader` no longer exists (`forget`). A loader that does not outlive
+  /// this object must call `forget` in its destructor.
   void enter(const LoaderPosition* loader);
   void leave(const LoaderPosition* loader);
   void forget(const LoaderPosition* loader);

@@ -14,13 +14,13 @@
 
 namespace accelerate {
 
-/// Returns the element type of an entry. Throws `UnsupportedError`, which names
-/// `path`, if LibTorch has no such type.
+/// Returns the element type of an entry. Throws an `UnsupportedError` that
+/// names `path` if LibTorch has no such type.
 c10::ScalarType dtype_of(
     const SafetensorsEntry& entry, const std::string& path);
 
 /// Returns the shape of an entry in LibTorch, which counts a pair of F4
-/// elements as one element. Throws `UnsupportedError`, which names `path`, if
+/// elements as one element. Throws an `UnsupportedError` that names `path` if
 /// rows have an odd number of F4 elements.
 std::vector<std::int64_t> shape_of(
     const SafetensorsEntry& entry, const std::string& path);

@@ -1,15 +1,16 @@
-// SPDX-License-Identifier: Apache-2.0
-// Handles the signals that request a run to save a checkpoint and stop.
+// SPDX-License-Identifier: Apache-2.0 Handles the signals that ask a run to
+// save a checkpoint and stop.
 #pragma once
 
 #include "accelerate/group.h"
 
 namespace accelerate {
 
-/// From the first call on, SIGTERM and SIGUSR1 no longer kill the process;
-/// `preemption_requested` reports them. All SIGTERMs within the launcher's
-/// grace period (30 s without `accelerate launch`) count as one; a later
-/// SIGTERM kills the process. Only the first call has an effect.
+/// Installs handlers for SIGTERM and SIGUSR1. From then on, these signals no
+/// longer kill the process; `preemption_requested` reports them. All SIGTERMs
+/// within the launcher's grace period (30 s without `accelerate launch`) count
+/// as one; a later SIGTERM kills the process. Only the first call has an
+/// effect.
 void install_preemption_handlers();
 
 /// Returns whether the process has received SIGTERM or SIGUSR1 since

@@ -44,8 +44,8 @@ class SyncBatchNorms {
   bool communicate();
 
   /// Throws `StateError` if a batch norm was used in training, but its operator
-  /// did not get the marked tensor, so that nothing was synchronized. Call when
-  /// gradients are complete.
+  /// did not get the marked tensor, so that nothing was synchronized. Must be
+  /// called when gradients are complete.
   void check_reached();
 
  private:

@@ -83,10 +83,11 @@ class TrainingStep {
   const SyncRegions& regions() const { return regions_; }
   Accumulation& accumulation() { return accumulation_; }
   const Accumulation& accumulation() const { return accumulation_; }
-  /// Shared with the prepared loaders and schedulers, which may outlive the
-  /// Accelerator.
+  /// Returns the state that this step shares with the prepared loaders and
+  /// schedulers, which may outlive the Accelerator.
   const std::shared_ptr<GradientState>& gradients() const { return gradients_; }
-  /// Shared with the prepared schedulers.
+  /// Returns the loss scaling, which this step shares with the prepared
+  /// schedulers.
   const std::shared_ptr<LossScaling>& scaling() const { return scaling_; }
 
   /// Returns the number of finished optimizer updates.

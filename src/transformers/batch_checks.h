@@ -42,8 +42,8 @@ struct BatchLimits {
 };
 
 /// Returns the inputs with a mask, a type and a position for each token. Throws
-/// `ArgumentError`, which states the name and the value, if the model cannot
-/// process the inputs.
+/// an `ArgumentError` with the name of the input and the wrong value if the
+/// model cannot process the inputs.
 ModelInputs checked_inputs(
     const ModelInputs& inputs,
     const BatchLimits& limits,

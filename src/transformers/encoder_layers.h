@@ -16,7 +16,7 @@
 
 namespace transformers {
 
-/// The fields of `BertConfig` and `RobertaConfig`.
+/// The fields that `BertConfig` and `RobertaConfig` have in common.
 struct EncoderConfig {
   template <typename Bert>
   explicit EncoderConfig(const Bert& config)

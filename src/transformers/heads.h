@@ -198,8 +198,8 @@ class CausalLM : public HeadModule {
   std::map<std::string, std::string> tied_names() const override;
 
  protected:
-  /// If the loss was computed without logits, the logits in the result are
-  /// computed when the program reads them.
+  /// Runs the model. If the loss was computed without logits, the logits in the
+  /// result are computed when the program reads them.
   ModelResult run_checked(const ModelInputs& inputs) override;
   Labels labels() const override {
     return {LabelKind::token, backbone().input_embeddings().weight_VD.size(0)};

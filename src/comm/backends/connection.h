@@ -17,9 +17,10 @@ namespace accelerate {
 using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
     const c10::intrusive_ptr<c10d::Store>&)>;
 
-/// Each rank calls `make`. If `make` fails on any rank, all ranks call `make`
-/// again with a new store prefix. Retries are needed because connecting many
-/// sockets at the same time sometimes fails on a busy machine.
+/// Connects a backend through `make` on each rank, and returns this rank's part
+/// of the backend. If `make` fails on any rank, all ranks call `make` again
+/// with a new store prefix. Retries are needed because connecting many sockets
+/// at the same time sometimes fails on a busy machine.
 ///
 /// Collective. Throws `DistributedError` with the error from each rank if the
 /// third attempt fails, or if a rank is missing.

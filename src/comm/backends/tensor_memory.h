@@ -18,10 +18,10 @@ namespace accelerate {
 /// own memory if it is contiguous, otherwise a copy.
 class TensorMemory {
  public:
-  /// Memory to read from.
+  /// Returns memory to read the tensor from.
   ConstBytes input(const at::Tensor& tensor);
-  /// Memory to read from and to write to. If the memory is a copy, `copy_back`
-  /// writes it into the tensor.
+  /// Returns memory to read the tensor from and to write it to. If the memory
+  /// is a copy, `copy_back` writes it into the tensor.
   Bytes output(const at::Tensor& tensor);
   void copy_back();
 

@@ -70,9 +70,9 @@ class SideStream {
   std::vector<at::Tensor> held_;
 };
 
-/// The side stream is used only for batches with at most this many rows,
-/// because GEMMs with more rows leave no SMs idle. The value may be changed
-/// only before the first step.
+/// Returns the maximum number of rows of a batch for which the side stream is
+/// used; GEMMs with more rows leave no SMs idle. The value may be changed only
+/// before the first step.
 inline std::int64_t& side_stream_max_rows() {
   static std::int64_t rows = 6144;
   return rows;

@@ -20,8 +20,8 @@ inline bool is_aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
 }
 
-/// The number of thread blocks that fills every SM with `blocks_per_sm` blocks,
-/// but at most `work`.
+/// Returns the number of thread blocks that fills every SM with `blocks_per_sm`
+/// blocks, but at most `work`.
 inline int grid_of(std::int64_t work, int blocks_per_sm) {
   static const int num_sms = [] {
     int device = 0;

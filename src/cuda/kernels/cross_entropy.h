@@ -45,7 +45,7 @@ struct CrossEntropy {
   const std::int64_t* labels = nullptr;
   const float* scale = nullptr;  ///< One float on the device.
   /// [rows]: the loss of each row times `scale`; 0 for a row whose label is not
-  /// a class. But if `scale` is 0, all losses are nan.
+  /// a class. If `scale` is 0, all losses are NaN.
   float* losses = nullptr;
 };
 

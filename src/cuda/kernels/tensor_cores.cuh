@@ -42,8 +42,8 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
-// Four matrices of 8 x 8; lane l passes the address of row l % 8 of matrix l
-// / 8.
+// Loads four matrices of 8 x 8; lane l passes the address of row l % 8 of
+// matrix l / 8.
 __device__ __forceinline__ void ldmatrix(unsigned (&to)[4], const void* from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])

@@ -29,8 +29,8 @@ class Interruptible {
   static void end();
 };
 
-/// From now on, forwards SIGINT to `process` instead of stopping the cell. If
-/// `process` is 0, ends the forwarding.
+/// Makes SIGINT interrupt `process` instead of the cell, until the next call.
+/// If `process` is 0, SIGINT stops the cell again.
 void send_interrupts_to(pid_t process);
 
 }  // namespace accelerate::jupyter

@@ -113,7 +113,7 @@ struct ClassQuery {
 /// support it.
 const TokenizerClass& choose_class(const ClassQuery& query);
 
-// The classes, by the type of their model.
+// Return the supported classes, one function for each type of model.
 std::vector<TokenizerClass> word_piece_classes();
 std::vector<TokenizerClass> byte_level_classes();
 std::vector<TokenizerClass> bpe_classes();

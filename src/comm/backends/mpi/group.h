@@ -18,9 +18,10 @@ namespace accelerate::mpi {
 /// reused, it cannot receive a late message of an older group.
 class Group {
  public:
-  /// Collective over the members. Throws `ConfigError` if the process index or
-  /// the number of processes in `options` differs from what MPI reports, and a
-  /// `DistributedError` that names the missing members after the timeout.
+  /// Creates the communicator. Collective over the members. Throws
+  /// `ConfigError` if the process index or the number of processes in `options`
+  /// differs from what MPI reports, and a `DistributedError` that names the
+  /// missing members after the timeout.
   explicit Group(const PluginGroupOptions& options);
 
   Runtime& runtime;

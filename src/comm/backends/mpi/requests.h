@@ -45,7 +45,7 @@ class Requests {
   }
 
   void send(MPI_Comm comm, ConstBytes data, int to, int tag);
-  /// The message may be shorter than `data`.
+  /// Starts to receive a message, which may be shorter than `data`.
   void receive(MPI_Comm comm, Bytes data, int from, int tag);
 
   /// Advances the requests. Returns true when all requests are done.

@@ -18,7 +18,7 @@ from pathlib import Path
 import tree
 
 CORE = {"base", "config", "checkpoint_directory"}
-LOW = CORE | {"compat", "device", "comm", "state", "random", "reporting", "profiling"}
+LOW = CORE | {"device", "comm", "state", "random", "reporting", "profiling"}
 
 # Layer -> the layers it may include, besides itself.
 LAYERS = {
@@ -28,15 +28,14 @@ LAYERS = {
     "launch": CORE,
     "tracking": CORE,
     "jupyter": CORE | {"launch"},
-    "compat": set(),
-    "device": CORE | {"compat"},
-    "comm": CORE | {"compat", "device"},
-    "state": CORE | {"compat", "device", "comm"},
-    "reporting": CORE | {"compat", "device", "comm", "state"},
-    "random": CORE | {"compat", "device", "comm", "state"},
+    "device": CORE,
+    "comm": CORE | {"device"},
+    "state": CORE | {"device", "comm"},
+    "reporting": CORE | {"device", "comm", "state"},
+    "random": CORE | {"device", "comm", "state"},
     "launchers": LOW,
-    "profiling": CORE | {"compat", "device", "comm", "state"},
-    "tensor_io": {"base", "compat"},
+    "profiling": CORE | {"device", "comm", "state"},
+    "tensor_io": {"base"},
     "precision": LOW,
     "optim": LOW,
     "data": LOW,
@@ -50,10 +49,10 @@ LAYERS = {
     "hub": {"base", "config"},
     "datasets": {"base", "config", "hub"},
     "tokenizers": {"base", "config", "hub"},
-    "transformers": CORE | {"compat", "device", "tensor_io", "precision", "optim",
+    "transformers": CORE | {"device", "tensor_io", "precision", "optim",
                             "data", "hub", "datasets", "tokenizers"},
     "cuda": LOW | {"tensor_io", "precision", "optim", "data", "parallel"},
-    "xla": CORE | {"compat", "device"},
+    "xla": CORE | {"device"},
     "cli": CORE | {"launch", "tracking"},
 }
 # Layer -> its private headers that other layers may include. Every layer may

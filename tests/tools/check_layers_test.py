@@ -2,6 +2,7 @@
 import unittest
 
 import check_layers
+import tree
 from fixture import TreeTest
 
 
@@ -150,6 +151,10 @@ class CheckLayers(TreeTest):
             "src/base/json.h:1: no header may include nlohmann/json.hpp",
             "nlohmann is included by src/base/json.cpp, src/base/json.h: "
             "include it in one source only")
+
+    def test_lists_only_layers_that_exist(self):
+        for layer in check_layers.LAYERS.keys() - {"cli"}:
+            self.assertTrue((tree.ROOT / "src" / layer).is_dir(), layer)
 
 
 if __name__ == "__main__":

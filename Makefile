@@ -75,7 +75,7 @@ install: configure ## Install the CMake package into PREFIX=<folder>
 benchmarks: configure ## Build the benchmarks into build/bin/benchmarks/
 	@$(BUILD_COMMAND) --target benchmarks
 
-fuzz: ## Fuzz everything that reads foreign bytes, with sanitizers (FUZZ_SECONDS=60 each)
+fuzz: ## Fuzz all parsers of untrusted input, with sanitizers (FUZZ_SECONDS=60 each)
 	@tools/setup.sh fuzz
 	@cmake --preset dev -B build-fuzz -DACCELERATE_FUZZ=ON
 	@cmake --build build-fuzz -j $(JOBS) --target fuzz_programs
@@ -114,7 +114,7 @@ slowest: ## Print the ten files that took longest to build
 format: ## Format the C++ files in place
 	@tools/format.sh --fix
 
-check: ## Check format, layers, tree and documents (takes seconds, needs no build)
+check: ## Check format, layers, vocabulary, tree and documents (takes seconds, needs no build)
 	@tools/check.sh
 
 headers: configure ## Check that public headers are light and compile on their own

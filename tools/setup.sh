@@ -379,8 +379,8 @@ provide_pjrt() {
   wheel=$(compgen -G "$deps/wheels/xla_cpu_pjrt-$pjrt_version-*.whl")
   python3 -m pip hash "$wheel" | grep -q "sha256:$pjrt_sha256\$" || {
     rm -f "$wheel"
-    fail "$wheel is not the file that this script expects and was removed" \
-      "repeat the command, or leave the XLA device out with XLA=0"
+    fail "$wheel is not the file that this script expects, and was removed" \
+      "run the command again, or pass XLA=0 to build without the XLA device"
   }
   say "unpacking xla-cpu-pjrt $pjrt_version"
   unpack "$deps/pjrt" "$wheel"

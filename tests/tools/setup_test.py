@@ -227,7 +227,7 @@ class Setup(TreeTest):
         result = self.run_setup("demo")
 
         self.assertEqual(result.returncode, 1)
-        self.assertIn("is not the file that this script expects and was removed",
+        self.assertIn("is not the file that this script expects, and was removed",
                       result.stderr)
         self.assertFalse((self.deps / "pjrt").exists())
         self.write("machine/pjrt", "pjrt\n")

@@ -26,7 +26,8 @@ struct TokenValue {
   bool single_word = false;
   bool lstrip = false;
   bool rstrip = false;
-  std::optional<bool> normalized = std::nullopt;  // Default: not `special`.
+  // Default: the opposite of `special`.
+  std::optional<bool> normalized = std::nullopt;
   bool special = false;
 
   static TokenValue from_text(std::string text) { return {std::move(text)}; }

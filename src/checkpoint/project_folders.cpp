@@ -43,7 +43,7 @@ void check_project(const ProjectConfiguration& project) {
     throw ArgumentError(
         str_cat(
             "`ProjectConfiguration::total_limit` is ", *project.total_limit),
-        "pass 1 or more, or omit it to keep all checkpoints");
+        "pass 1 or more, or leave it out to keep all checkpoints");
   }
   if (project.total_limit && !project.automatic_checkpoint_naming) {
     throw ArgumentError(

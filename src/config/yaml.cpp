@@ -44,7 +44,7 @@ void check_encoding(std::string_view text, const std::string& source) {
     fail(
         source,
         line_of(text, zero),
-        "the file contains a zero byte; it must be UTF-8 text");
+        "the file contains a zero byte, but must be UTF-8 text");
   }
 }
 

@@ -63,7 +63,7 @@ void check_config(const detail::LoaderConfig& config, bool is_stream) {
               "`prefetch_factor` is ",
               *config.prefetch_factor,
               ", but no worker prefetches: `num_workers` is 0"),
-          "pass `num_workers` too, or omit `prefetch_factor`");
+          "pass `num_workers` too, or leave out `prefetch_factor`");
     }
   }
   check_duration("timeout", config.timeout);
@@ -83,7 +83,7 @@ void check_config(const detail::LoaderConfig& config, bool is_stream) {
   if (is_stream && (config.shuffle || sampler || batches)) {
     throw ArgumentError(
         "the order of a stream cannot be changed",
-        "omit `shuffle`, `sampler` and `batch_sampler`");
+        "leave out `shuffle`, `sampler` and `batch_sampler`");
   }
 }
 

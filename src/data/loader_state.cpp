@@ -58,8 +58,8 @@ void DataLoaderBase::Impl::check_shard(const ShardOptions& requested) const {
   if (requested.configuration.split_batches && config.batch_sampler) {
     throw ArgumentError(
         "`split_batches` needs a `batch_size`, but a batch sampler has none",
-        "omit `split_batches`; the processes then take turns receiving whole "
-        "batches");
+        "leave out `split_batches`; the processes then take turns receiving "
+        "whole batches");
   }
   if (!trial.dispatches()) {
     return;

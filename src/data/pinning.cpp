@@ -12,7 +12,7 @@ void check_pinning() {
   if (find_device_backend() == nullptr) {
     throw UnsupportedError(
         "`pin_memory` is on, but there is no GPU to pin memory for",
-        "omit `pin_memory`: it is on by default when batches go to a GPU");
+        "leave out `pin_memory`: it is on by default when batches go to a GPU");
   }
 }
 

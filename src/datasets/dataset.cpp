@@ -68,7 +68,7 @@ std::int64_t test_rows(const SplitOptions& options, std::int64_t size) {
   const double fraction = options.test_size.value_or(0.25);
   if (!(fraction > 0 && fraction < 1)) {
     throw ArgumentError(
-        str_cat("`test_size` is ", fraction, "; it must be between 0 and 1"),
+        str_cat("`test_size` is ", fraction, ", but must be between 0 and 1"),
         "to set a number of rows, use `test_rows`");
   }
   // Rounded up, as in Hugging Face Datasets.

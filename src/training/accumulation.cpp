@@ -59,7 +59,7 @@ void Accumulation::begin_micro_step(
         weighted ? "pass the weight of this micro-batch, such as its "
                    "number of tokens"
                  : "set GradientAccumulationPlugin::weighting to "
-                   "AccumulationWeighting::weighted, or omit the weight");
+                   "AccumulationWeighting::weighted, or leave out the weight");
   }
   if (weight && !(*weight >= 0 && std::isfinite(*weight))) {
     throw ArgumentError(

@@ -137,7 +137,7 @@ void check_labels(const FieldReader& reader, const PretrainedConfig& common) {
         reader.source(),
         ": `num_labels` is ",
         common.num_labels,
-        "; it must be between 0 and ",
+        ", but must be between 0 and ",
         kMaxLabels));
   }
 }

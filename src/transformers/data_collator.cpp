@@ -236,7 +236,7 @@ TensorMap padded_batch(
 void check_fraction(const char* name, double value) {
   if (!(value >= 0 && value <= 1)) {
     throw ArgumentError(
-        str_cat("`", name, "` is ", value, "; it must be between 0 and 1"));
+        str_cat("`", name, "` is ", value, ", but must be between 0 and 1"));
   }
 }
 

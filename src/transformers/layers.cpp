@@ -66,7 +66,7 @@ void Initializer::normal(const at::Tensor& parameter, double std) const {
   if (must_initialize(parameter)) {
     if (std < 0) {
       throw accelerate::ArgumentError(accelerate::str_cat(
-          "`initializer_range` is ", std_, "; it must be 0 or more"));
+          "`initializer_range` is ", std_, ", but must be 0 or more"));
     }
     at::NoGradGuard no_grad;
     parameter.normal_(0.0, std);

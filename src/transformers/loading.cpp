@@ -124,7 +124,7 @@ void set_attention(
     throw ArgumentError(str_cat(
         "`attn_implementation` is `",
         printable(*name),
-        "`; it must be sdpa or eager"));
+        "`, but must be sdpa or eager"));
   }
   module.set_eager_attention(name == "eager");
 }

@@ -171,7 +171,7 @@ void BlockList::check_count(std::int64_t count) {
     throw ArgumentError(str_cat(
         "the number of layers in the config is ",
         count,
-        "; it must be between 0 and ",
+        ", but must be between 0 and ",
         kMaxLayers));
   }
 }

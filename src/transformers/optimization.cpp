@@ -77,7 +77,7 @@ class Request {
         name_,
         "` is ",
         value,
-        "; it must be ",
+        ", but must be ",
         allowed));
   }
 
@@ -188,7 +188,7 @@ Factor polynomial(const Request& request) {
         str_cat(
             "`lr_end` for the schedule `polynomial` is ",
             end,
-            "; it must be below the learning rate, which is ",
+            ", but must be below the learning rate, which is ",
             start),
         "pass a smaller `lr_end`, or a larger learning rate to the optimizer");
   }

@@ -194,7 +194,7 @@ RotaryEmbedding::RotaryEmbedding(
     throw ArgumentError(str_cat(
         "`original_max_position_embeddings` is ",
         *rope.original_max_position_embeddings,
-        "; it must be 1 or more"));
+        ", but must be 1 or more"));
   }
   inv_freq_F_ = frequencies_F(0);
   if (rope.rope_type == "yarn") {

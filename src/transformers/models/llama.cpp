@@ -30,7 +30,7 @@ std::int64_t key_value_heads(const LlamaConfig& config) {
     throw accelerate::ArgumentError(accelerate::str_cat(
         "`num_attention_heads` is ",
         heads,
-        "; it must be a multiple of `num_key_value_heads`, which is ",
+        ", but must be a multiple of `num_key_value_heads`, which is ",
         key_value));
   }
   return key_value;
@@ -199,7 +199,7 @@ class LlamaModel : public Backbone {
       throw accelerate::ArgumentError(accelerate::str_cat(
           "`initializer_range` is ",
           typed.initializer_range,
-          "; it must be between 0 and 1"));
+          ", but must be between 0 and 1"));
     }
     embed_tokens_ = register_module(
         "embed_tokens",

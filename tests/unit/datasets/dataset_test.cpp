@@ -173,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
             [](const Dataset& d) {
               ignore(d.train_test_split({.test_size = 2}));
             },
-            "`test_size` is 2; it must be between 0 and 1"},
+            "`test_size` is 2, but must be between 0 and 1"},
         BadCall{
             "SplitAll",
             [](const Dataset& d) {

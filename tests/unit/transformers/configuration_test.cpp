@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{
             "too_many_labels",
             R"({"model_type": "bert", "num_labels": 100000000000})",
-            "config.json: `num_labels` is 100000000000; it must be between 0 "
+            "config.json: `num_labels` is 100000000000, but must be between 0 "
             "and 1000000"},
         BadConfig{
             "label_without_number",
@@ -339,7 +339,7 @@ INSTANTIATE_TEST_SUITE_P(
                 .intermediate_size = 8,
                 .num_attention_heads = 4,
                 .num_key_value_heads = 3},
-            "`num_attention_heads` is 4; it must be a multiple of "
+            "`num_attention_heads` is 4, but must be a multiple of "
             "`num_key_value_heads`, which is 3"},
         BadModel{
             "own_head_width",
@@ -357,7 +357,7 @@ INSTANTIATE_TEST_SUITE_P(
                 .hidden_size = 8,
                 .num_attention_heads = 2,
                 .initializer_range = 1.5},
-            "`initializer_range` is 1.5; it must be between 0 and 1"},
+            "`initializer_range` is 1.5, but must be between 0 and 1"},
         BadModel{
             "layers",
             GPT2Config{
@@ -365,8 +365,8 @@ INSTANTIATE_TEST_SUITE_P(
                 .n_embd = 8,
                 .n_layer = 1000000000000,
                 .n_head = 2},
-            "the number of layers in the config is 1000000000000; it "
-            "must be between 0 and 10000"},
+            "the number of layers in the config is 1000000000000, but must be "
+            "between 0 and 10000"},
         BadModel{
             "vocabulary",
             BertConfig{.vocab_size = -3},
@@ -404,7 +404,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadModel{
             "negative_deviation",
             DistilBertConfig{.initializer_range = -1.0},
-            "`initializer_range` is -1; it must be 0 or more"},
+            "`initializer_range` is -1, but must be 0 or more"},
         BadModel{
             "dtype",
             GPT2Config{.common = {.dtype = "int8"}},

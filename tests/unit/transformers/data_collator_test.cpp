@@ -376,7 +376,7 @@ INSTANTIATE_TEST_SUITE_P(
               DataCollatorForLanguageModeling(
                   bert_tokens(), {.mlm_probability = 1.5});
             },
-            "`mlm_probability` is 1.5; it must be between 0 and 1"},
+            "`mlm_probability` is 1.5, but must be between 0 and 1"},
         BadRows{
             "SumOfFractions",
             [] {
@@ -384,7 +384,7 @@ INSTANTIATE_TEST_SUITE_P(
                   bert_tokens(),
                   {.mask_replace_prob = 0.8, .random_replace_prob = 0.7});
             },
-            "`mask_replace_prob + random_replace_prob` is 1.5; it must be "
+            "`mask_replace_prob + random_replace_prob` is 1.5, but must be "
             "between 0 and 1"}),
     [](const auto& test) { return test.param.name; });
 

@@ -425,7 +425,7 @@ TEST(Models, RejectAnUnknownAttentionImplementation) {
         (void)AutoModel::from_config(
             tiny_bert(), {.attn_implementation = "flash"});
       }),
-      "`attn_implementation` is `flash`; it must be sdpa or eager");
+      "`attn_implementation` is `flash`, but must be sdpa or eager");
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST(RotaryEmbedding, RejectsAnEmptyOriginalContext) {
             16,
             32);
       }),
-      "`original_max_position_embeddings` is 0; it must be 1 or more");
+      "`original_max_position_embeddings` is 0, but must be 1 or more");
 }
 
 struct BadRope {

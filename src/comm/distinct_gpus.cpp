@@ -39,8 +39,9 @@ void check_distinct_gpus(
     throw UnsupportedError(
         str_cat(text, ", but NCCL needs one GPU per rank"),
         "unset ACCELERATE_TORCH_DEVICE, which gives every process the same "
-        "GPU, or set ACCELERATE_BACKEND=gloo to let processes share a GPU; for "
-        "tests, NCCL can share a GPU with `accelerate launch --ranks_per_gpu`");
+        "GPU, or set ACCELERATE_BACKEND=gloo to let processes share a GPU; to "
+        "test NCCL with several ranks per GPU, use `accelerate launch "
+        "--ranks_per_gpu`");
   }
 }
 

@@ -172,7 +172,7 @@ const std::vector<Variable>& other_variables() {
       {"NCCL_HOSTID",
        worker,
        "With `--ranks_per_gpu`, different in all processes that share a GPU; "
-       "NCCL then takes them for processes on different machines."},
+       "NCCL then treats them as processes on different machines."},
       {"GLOO_SOCKET_IFNAME",
        worker,
        "Network interface for Gloo: `lo` if the job runs on a single machine, "

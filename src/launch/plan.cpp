@@ -257,7 +257,7 @@ void add_gpu_variables(
 }
 
 // With several ranks per GPU, local ranks 0, 1, ... have GPUs 0, 1, ...; then
-// GPU 0 gets its second rank. NCCL takes ranks with different NCCL_HOSTIDs for
+// GPU 0 gets its second rank. NCCL treats ranks with different NCCL_HOSTIDs as
 // ranks on different machines, which may have the same GPU.
 void add_shared_gpu_variables(
     const LaunchPlan& plan,

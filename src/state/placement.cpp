@@ -189,7 +189,7 @@ c10::Device select_device(
     index = requested->device.index();
     check_index(*requested, *backend);
   } else {
-    // NCCL supports two ranks on one GPU only if it takes them for ranks on
+    // NCCL supports two ranks on one GPU only if it treats them as ranks on
     // different machines; the other backends copy through host memory.
     const bool uses_nccl =
         !options.backend || *options.backend == Backend::nccl;

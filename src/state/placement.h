@@ -24,11 +24,11 @@ struct PlacementOptions {
 
 /// Returns the index of the accelerator for local process `index` on a machine
 /// with `processes` processes and `devices` accelerators. Each process gets its
-/// own accelerator if there are enough; otherwise, up to
-/// `processes_per_device` processes share each accelerator.
+/// own accelerator if there are enough; otherwise, up to `processes_per_device`
+/// processes share an accelerator.
 ///
 /// Throws `UnsupportedError` when there is no accelerator, or when there are
-/// too few accelerators.
+/// too few.
 int device_index(
     int index, int processes, int devices, std::int64_t processes_per_device);
 

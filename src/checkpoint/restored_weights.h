@@ -63,8 +63,10 @@ class RestoredWeights {
   /// yet.
   std::vector<TensorMap> weights_;
   bool has_hooks_;
-  std::set<Weight> hooked_;    // removed by hooks now
-  std::set<Weight> kept_out_;  // removed by hooks when the checkpoint was saved
+  /// The weights that this run's load hooks removed.
+  std::set<Weight> hooked_;
+  /// The weights that save hooks removed when the checkpoint was saved.
+  std::set<Weight> kept_out_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // to, from
   std::vector<std::string> problems_;
 };

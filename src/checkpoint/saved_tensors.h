@@ -19,7 +19,7 @@ namespace accelerate {
 
 /// Consecutive elements of a tensor in a file.
 struct SavedPiece {
-  /// The index of the file.
+  /// The index of the file in the list of files.
   std::size_t file = 0;
   /// The index of the entry in the header of the file.
   std::size_t entry = 0;

@@ -50,7 +50,7 @@ TensorFileToRead open_tensor_file(
 
 /// Bytes of a file, and the memory that they are read into.
 struct FileRange {
-  /// The index of the file.
+  /// The index of the file in the list of files.
   std::size_t file = 0;
   std::uint64_t offset = 0;
   std::size_t bytes = 0;

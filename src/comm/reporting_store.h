@@ -21,7 +21,8 @@ class StoreError : public DistributedError {
 
 /// The message and the hint of a `StoreError`.
 struct StoreErrorText {
-  std::string failure;  ///< For example "lost the store in rank 0".
+  /// For example "lost the connection to the store in rank 0".
+  std::string failure;
   std::string hint;
 };
 

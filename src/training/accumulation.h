@@ -63,8 +63,10 @@ class Accumulation {
 
  private:
   GradientAccumulationPlugin plugin_;
-  std::int64_t step_ = 0;      // since the beginning or the last forced sync
-  std::int64_t in_group_ = 0;  // micro-steps of the group so far
+  /// Micro-steps since the beginning or the last forced synchronization.
+  std::int64_t step_ = 0;
+  /// Micro-steps in the current micro-batch group so far.
+  std::int64_t in_group_ = 0;
   double weight_ = 1;
   double group_weight_ = 0;
   bool incomplete_ = false;

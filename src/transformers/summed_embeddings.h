@@ -14,7 +14,7 @@
 
 namespace transformers {
 
-/// The module `embeddings`.
+/// The embedding layer, which models register as `embeddings`.
 class SummedEmbeddings : public Layer {
  public:
   struct Options {

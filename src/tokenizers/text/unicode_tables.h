@@ -31,20 +31,26 @@ struct ClassRange {
 };
 using ClassRanges = std::span<const ClassRange>;
 
-// Each of these sets equals a property of regular expressions
-// (unicode_properties.h), except in the ranges of its table, which have the
-// opposite value. The sets come from other versions of Unicode than the
-// properties.
-extern const CodeRanges kWordDifferences;         // \w: `word`
-extern const CodeRanges kNumericDifferences;      // `Digits` splits here: `N`
-extern const CodeRanges kPunctuationDifferences;  // punctuation: `P`
-// `strip_accents` (BERT) removes these: `Mn`
+// Each of these tables describes a set of characters that almost equals a
+// property of regular expressions (unicode_properties.h), because the set comes
+// from another version of Unicode. A character in the table is in the set if it
+// does not have the property; any other character is in the set if it does.
+
+// The characters that \w matches; property `word`.
+extern const CodeRanges kWordDifferences;
+// The characters that `Digits` splits off; property `N`.
+extern const CodeRanges kNumericDifferences;
+// Punctuation; property `P`.
+extern const CodeRanges kPunctuationDifferences;
+// The characters that `strip_accents` (BERT) removes; property `Mn`.
 extern const CodeRanges kNonspacingMarkDifferences;
-// `StripAccents` removes these: `M`
+// The characters that `StripAccents` removes; property `M`.
 extern const CodeRanges kCombiningMarkDifferences;
 
-extern const CodeRanges kControls;  // `clean_text` removes these
-extern const CodeRanges kChinese;   // BERT adds spaces around these
+// The characters that `clean_text` removes.
+extern const CodeRanges kControls;
+// The characters that BERT puts spaces around.
+extern const CodeRanges kChinese;
 
 // Characters that the normalization forms decompose. The decompositions come
 // from utf8proc.

@@ -64,7 +64,7 @@ class Requests {
     Bytes data;
     int other_rank;
     int tag;
-    bool is_expected;  // The message has not arrived yet.
+    bool is_expected;  // Whether the message has not arrived yet.
     MPI_Request request = MPI_REQUEST_NULL;
   };
 

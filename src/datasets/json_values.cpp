@@ -73,7 +73,7 @@ JsonValues::JsonValues(std::string_view text, std::string source)
   }
   skip_spaces();
   if (position_ > begin && text_.substr(position_).starts_with('[')) {
-    fail(position_, "white space before the `[` of the list is not supported");
+    fail(position_, "whitespace before the `[` of the list is not supported");
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace transformers::datasets {
 
-/// Iterates over the rows of a JSON file: objects, possibly separated by white
-/// space, or the elements of one list.
+/// Iterates over the rows of a JSON file: objects, possibly separated by
+/// whitespace, or the elements of one list.
 class JsonValues {
  public:
   /// `source` names the text in error messages. `text` must outlive this

@@ -18,10 +18,10 @@ bool supports_encoder_block(
 /// See `FusedBlocks::supports_unpadding`.
 bool supports_unpadding(std::int64_t head_dim);
 
-/// Computes the encoder block that `options` describes. `parameters` are 16
-/// fp32 tensors: the weight and the bias of query, key, value, attention
-/// output, first norm, inner linear layer, outer linear layer, and second norm.
-/// Weight matrices are [outputs, inputs].
+/// Computes the encoder block that `options` describes. `parameters` are the
+/// fp32 weights and biases of 8 layers: query, key, value, attention output,
+/// first norm, inner linear layer, outer linear layer, second norm. Each bias
+/// follows its weight. Weight matrices are [outputs, inputs].
 ///
 /// `mask_bias` is added to the attention scores. It is [B, 1, T, T] in bf16, or
 /// undefined. Returns [B, T, D] in bf16. The result can be differentiated once.

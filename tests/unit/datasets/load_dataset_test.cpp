@@ -271,7 +271,7 @@ INSTANTIATE_TEST_SUITE_P(
             "SpaceBeforeAList",
             "json",
             " [{}]",
-            ":1:2: white space before the `[` of the list is not supported"},
+            ":1:2: whitespace before the `[` of the list is not supported"},
         BadFile{
             "UnclosedObject",
             "json",

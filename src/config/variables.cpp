@@ -196,7 +196,7 @@ std::vector<Variable> all_variables() {
       all.push_back(
           {setting.variable,
            Variable::Use::setting,
-           str_cat("The same as `--", setting.flag, "`: ", setting.help)});
+           str_cat("Same as `--", setting.flag, "`. ", setting.help)});
     }
   }
   const auto& others = other_variables();

@@ -73,7 +73,7 @@ class ErasedOrder {
     }
   }
   bool has_state() const { return state_dict_ != nullptr; }
-  /// Requires `has_state()`.
+  /// Return and load the saved state. Require `has_state()`.
   Json state_dict() const { return state_dict_(); }
   void load_state_dict(const Json& state) const { load_state_dict_(state); }
 

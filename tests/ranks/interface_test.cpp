@@ -350,8 +350,7 @@ TEST(ThreadAutocast, RejectsABackwardInAnotherThread) {
 
   EXPECT_EQ(
       message,
-      "backward was called in a different thread than prepare, and autocast is "
-      "not enabled in that thread");
+      "autocast is enabled only in the thread that called prepare, but backward was called in another thread");
 }
 
 TEST(Fp16, IsRejectedOnACpu) {

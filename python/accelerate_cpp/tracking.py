@@ -56,10 +56,10 @@ class GeneralTracker:
 
     def log_images(self, values: dict, step: Optional[int] = None) -> None:
         """`values` has lists of PNG files, as bytes."""
-        raise NotImplementedError(f"tracker `{getattr(self, 'name', '')}` keeps no images")
+        raise NotImplementedError(f"the tracker `{getattr(self, 'name', '')}` does not support images")
 
     def log_table(self, table_name: str, columns: list, data: list, step: Optional[int] = None) -> None:
-        raise NotImplementedError(f"tracker `{getattr(self, 'name', '')}` keeps no tables")
+        raise NotImplementedError(f"the tracker `{getattr(self, 'name', '')}` does not support tables")
 
     def finish(self) -> None:
         pass

@@ -11,8 +11,8 @@
 namespace accelerate {
 
 struct HttpOptions {
-  /// The header `Authorization`; empty: the user's `.netrc` decides. Never part
-  /// of an error.
+  /// The value of the header `Authorization`. If empty, `.netrc` provides the
+  /// credentials. Never part of an error message.
   std::string authorization = {};
   std::chrono::milliseconds connect_timeout{5'000};
   std::chrono::milliseconds timeout{10'000};

@@ -123,7 +123,7 @@ void warn_about_other_version(
                    supported,
                    ", but version ",
                    printable(*version),
-                   " is installed, which may not read it\n")
+                   " is installed, which may be unable to read it\n")
             << std::flush;
 }
 

@@ -359,7 +359,7 @@ void MlflowTracker::log(const TrackedValues& values) {
     flush();
   }
   if (has_histogram) {
-    throw UnsupportedError("tracker `mlflow` keeps no histograms");
+    throw UnsupportedError("the tracker `mlflow` does not support histograms");
   }
 }
 
@@ -405,9 +405,10 @@ void MlflowTracker::upload(
     const std::string& path, const std::string& content) {
   if (!artifact_uri_.starts_with(kArtifactScheme)) {
     throw UnsupportedError(str_cat(
-        "the MLflow server stores artifacts at ",
+        "the MLflow server stores artifacts in `",
         printable(artifact_uri_.substr(0, artifact_uri_.find(':'))),
-        ", not itself: images and tables are not kept"));
+        "`, to which this tracker cannot upload; images and tables are "
+        "dropped"));
   }
   std::string url = server_ + kArtifacts;
   for (const std::string& part :

@@ -17,8 +17,9 @@ namespace accelerate {
 /// Uses MLflow's REST API: the project is the experiment; numbers are metrics,
 /// texts are tags, the configuration becomes parameters, and images and tables
 /// become artifacts. The server is `tracking_uri` or MLFLOW_TRACKING_URI. The
-/// password is MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and
-/// MLFLOW_TRACKING_PASSWORD, or in `.netrc`.
+/// credentials come from MLFLOW_TRACKING_TOKEN, or else from
+/// MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or else from
+/// `.netrc`.
 ///
 /// The run is created when the first values are sent. A request that fails
 /// because of the connection is repeated for a few seconds, if the server was
@@ -61,7 +62,7 @@ class MlflowTracker : public GeneralTracker {
   HttpOptions http_;
   bool reachable_ = false;
   std::string artifact_uri_;
-  // Waiting for `flush`.
+  // What the next `flush` sends.
   Json metrics_ = Json::array();
   Json tags_ = Json::array();
   std::vector<std::pair<std::string, std::string>> params_;
@@ -69,13 +70,13 @@ class MlflowTracker : public GeneralTracker {
   // After `resume`: the last step of each metric that the server has.
   std::map<std::string, std::int64_t> last_steps_;
 
-  // The thread that trains reads the id.
+  // Guards the id, which the thread that trains also reads.
   mutable std::mutex mutex_;
   std::string run_id_;
 };
 
-/// Returns `key` as a name of a metric: characters that MLflow forbids are
-/// written as `_x28_`, for example.
+/// Returns `key` as the name of a metric. Replaces each character that MLflow
+/// forbids with its code: `(` becomes `_x28_`.
 std::string mlflow_key(const std::string& key);
 
 }  // namespace accelerate

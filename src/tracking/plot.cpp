@@ -301,7 +301,7 @@ std::string text_panel(const PlotPanel& panel, std::size_t columns) {
 }
 
 // The average of the values so far, in which older values count less. The first
-// values are not pulled towards zero.
+// values are not pulled toward zero.
 Curve smoothed_curve(const Curve& curve, double weight) {
   Curve result;
   double average = 0;

@@ -11,7 +11,7 @@ namespace accelerate {
 struct PixelLayout {
   std::int64_t width = 0;
   std::int64_t height = 0;
-  std::int64_t channels = 0;  ///< 1 (grey), 3 (RGB) or 4 (RGBA)
+  std::int64_t channels = 0;  ///< 1 (gray), 3 (RGB) or 4 (RGBA)
 };
 
 /// Returns the bytes of a PNG file. `pixels` has one byte per channel, row by

@@ -22,7 +22,7 @@ class TrackerRecord {
 
   /// Waits until the values can be read, and passes them to a tracker.
   virtual void deliver(GeneralTracker& tracker) = 0;
-  /// Returns about how many bytes of memory the record takes.
+  /// Returns approximately how many bytes of memory the record takes.
   virtual std::size_t bytes() const = 0;
   /// Returns whether the record may be dropped when the tracker is too slow.
   virtual bool may_be_dropped() const { return true; }

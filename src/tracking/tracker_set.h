@@ -37,8 +37,8 @@ class TrackerSet {
   void store_init_configuration(const Json& config);
 
   /// Passes values to all trackers. Without a step, uses the step after the
-  /// last one. `bytes` is about the size of the values; `complete` fills in
-  /// values that are not known yet; it is called on another thread. Never
+  /// last one. `bytes` is the approximate size of the values. `complete` fills
+  /// in values that are not known yet, and is called on another thread. Never
   /// waits.
   void log(
       TrackedValues values,

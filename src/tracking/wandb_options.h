@@ -11,8 +11,8 @@
 
 namespace accelerate {
 
-/// The options of `wandb.init` that the tracker has. Empty texts are options
-/// that were not set.
+/// The options of `wandb.init` that the tracker supports. An option that was
+/// not set is empty.
 struct WandbOptions {
   bool disabled = false;
   std::filesystem::path folder;  ///< Contains the folders of the runs.
@@ -26,7 +26,7 @@ struct WandbOptions {
   std::vector<std::string> tags;
 };
 
-/// Returns the names of the options in `init_kwargs`.
+/// Returns the names of the options that `init_kwargs` may contain.
 const std::vector<std::string>& wandb_kwargs();
 
 /// Returns the options of a run: from `setup.kwargs`, or from W&B's environment
@@ -34,8 +34,8 @@ const std::vector<std::string>& wandb_kwargs();
 WandbOptions wandb_options(
     const TrackerSetup& setup, const Environment& environment);
 
-/// Returns `project` with the characters that W&B forbids written as `_x2F_`,
-/// for example.
+/// Returns `project`, with each character that W&B forbids replaced by its
+/// code: `/` becomes `_x2F_`.
 std::string wandb_project(const std::string& project);
 
 }  // namespace accelerate

@@ -16,11 +16,11 @@
 
 namespace accelerate {
 
-/// The first bytes of a file.
+/// Returns the first bytes of a file.
 std::string wandb_file_header();
 
-/// Returns a record with the number `number`. `kind` is the number of the field
-/// of `Record` that `content` belongs to.
+/// Returns a record with the number `number`. `kind` is the field of `Record`
+/// that holds `content`.
 std::string wandb_record(
     std::int64_t number, int kind, std::string_view content);
 
@@ -60,9 +60,12 @@ struct WandbRow {
 
 /// The part of a file that a resumed run keeps.
 struct WandbPosition {
-  std::size_t end = 0;       ///< In bytes; 0: the file has no header.
-  std::int64_t records = 0;  ///< The number of records before `end`.
-  double runtime = 0;        ///< Of the last row, in seconds.
+  /// The length of this part in bytes; 0 if the file has no header.
+  std::size_t end = 0;
+  /// The number of records before `end`.
+  std::int64_t records = 0;
+  /// How many seconds the run had run at the last row.
+  double runtime = 0;
   /// The first step that this file may have, if another file has the steps
   /// before it.
   std::optional<std::int64_t> first_step;

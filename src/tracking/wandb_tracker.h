@@ -67,7 +67,7 @@ class WandbTracker : public FileTracker {
   /// Removes the row from the file, if it is there.
   void take_row_back();
   void write_records(const std::vector<std::string>& records);
-  /// Returns for how many seconds the run has run, without the time between
+  /// Returns how many seconds the run has run, not counting the time between
   /// its end and its continuation.
   double runtime_at(std::int64_t time_us);
   /// Tells the user once where the run is.

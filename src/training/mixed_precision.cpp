@@ -96,7 +96,8 @@ void MixedPrecision::disable_in_thread() {
 void MixedPrecision::check_thread() const {
   if (thread_autocast_ && std::this_thread::get_id() != thread_) {
     throw StateError(
-        "autocast is enabled only in the thread that called prepare, but backward was called in another thread",
+        "autocast is enabled only in the thread that called prepare, but "
+        "backward was called in another thread",
         "train in the thread that called prepare, or use "
         "AutocastScope::manual with autocast() in the thread that runs the "
         "forward pass");

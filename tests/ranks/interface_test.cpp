@@ -350,7 +350,8 @@ TEST(ThreadAutocast, RejectsABackwardInAnotherThread) {
 
   EXPECT_EQ(
       message,
-      "autocast is enabled only in the thread that called prepare, but backward was called in another thread");
+      "autocast is enabled only in the thread that called prepare, but "
+      "backward was called in another thread");
 }
 
 TEST(Fp16, IsRejectedOnACpu) {

@@ -9,8 +9,8 @@
 namespace accelerate::xla {
 
 /// Registers kernels, allocator, guard, hooks and generator. Must be called
-/// before the first `backward` of the process, because the autograd engine then
-/// creates its threads, for the devices that exist at that time. A second call
+/// before the first `backward` of the process, in which the autograd engine
+/// creates its threads for the devices that exist at that time. A second call
 /// does nothing.
 void register_device();
 /// Throws `StateError` if `register_device` was called after the first

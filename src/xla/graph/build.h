@@ -146,7 +146,7 @@ Value take_at(const Value& x, const Value& indices);
 
 enum class Scatter : std::uint8_t { set, add, maximum, minimum, multiply };
 /// Returns `x` after each of the n slices in `updates` [n, rest of x] has been
-/// combined, as `how` says, with the slice of `x` whose first `k` coordinates
+/// combined, as `mode` says, with the slice of `x` whose first `k` coordinates
 /// are the matching row of `indices` [n, k].
 Value put_at(
     Scatter mode, const Value& x, const Value& indices, const Value& updates);

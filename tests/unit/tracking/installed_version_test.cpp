@@ -45,7 +45,7 @@ TEST(InstalledVersion, WarnsAboutAnotherMinorVersion) {
   EXPECT_EQ(
       testing::internal::GetCapturedStderr(),
       "warning: tracker `wandb` writes the format of wandb 0.31, but version "
-      "0.29.1 is installed, which may not read it\n");
+      "0.29.1 is installed, which may be unable to read it\n");
   testing::internal::CaptureStderr();
   warn_about_other_version("wandb", "0.29", environment);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");

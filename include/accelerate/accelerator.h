@@ -517,7 +517,8 @@ class ACCELERATE_API Accelerator {
   /// numbers from 0 to 1, with 1, 3 or 4 channels.
   void log_images(
       const LogValues& values, const LogImagesOptions& options = {});
-  /// Passes a table to all trackers.
+  /// Passes a table to all trackers. Throws `ArgumentError` if a row does not
+  /// have one value for each column.
   void log_table(
       const std::string& table_name,
       const std::vector<std::string>& columns,

@@ -266,7 +266,7 @@ std::vector<RunCurves> read_runs(const fs::path& path) {
   CurveBuilder curves;
   if (!read_metrics_file(path, curves)) {
     throw FormatError(
-        str_cat(path.string(), " is not a file of a tracker"),
+        str_cat(path.string(), " is not a file that a tracker writes"),
         "pass a `.jsonl`, `.csv` or event file, or the folder of a run");
   }
   runs.push_back(curves.build(path.stem().string()));

@@ -113,7 +113,7 @@ void check_template_token(
           ": the token `",
           accelerate::printable(text),
           "` cannot be part of a template"),
-      "use a token without spaces and colons that does not begin with `$`");
+      "use a token without spaces or colons that does not begin with `$`");
 }
 
 Json describe_pieces(

@@ -98,7 +98,7 @@ TEST(ReadRuns, SaysWhatItCannotRead) {
       "no run in " + folder.path().string());
   EXPECT_EQ(
       message_of<FormatError>([&] { read_runs(text); }),
-      text.string() + " is not a file of a tracker");
+      text.string() + " is not a file that a tracker writes");
   EXPECT_EQ(
       message_of<FormatError>([&] { read_runs(table); }),
       table.string() +

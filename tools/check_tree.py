@@ -223,7 +223,8 @@ def check_license(root, names):
     for name in names:
         if name.suffix in LICENSED or name.name in ("CMakeLists.txt", "Makefile"):
             head = (root / name).read_text().splitlines()[:2]
-            if not any("SPDX-License-Identifier: Apache-2.0" in line for line in head):
+            if not any(line.endswith("SPDX-License-Identifier: Apache-2.0")
+                       for line in head):
                 yield f"{name}: the SPDX line is missing from its first two lines"
 
 

@@ -14,8 +14,8 @@ namespace accelerate {
 /// Returns a checksum of `part.layouts` for each key.
 Json layout_checksums(const Part& part);
 
-/// Throws a `StateError` that names a tensor and two ranks unless all ranks
-/// have the same `part.layouts`. `checksums` has the `layout_checksums` of each
+/// Unless all ranks have the same `part.layouts`, throws a `StateError` that
+/// names a tensor and two ranks. `checksums` has the `layout_checksums` of each
 /// rank in `group`; the ranks communicate only if the checksums differ.
 /// `target` is the checkpoint, for the error message. Collective.
 void check_layouts(

@@ -37,7 +37,7 @@ class RestoredWeights {
   /// model.
   const std::vector<std::string>& problems() const { return problems_; }
 
-  /// Copies the weights that fit to the models.
+  /// Copies to each model the weights that fit.
   void apply() const;
 
  private:

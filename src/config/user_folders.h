@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The folders for a user's configuration,
-// caches and downloads.
+// SPDX-License-Identifier: Apache-2.0
+// The folders for a user's configuration, caches and downloads.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Facts about the values of a tensor on a
-// device, known without waiting for the device: how many real tokens a mask
-// has, and the range of the integers in a tensor.
+// SPDX-License-Identifier: Apache-2.0
+// Facts about the values of a tensor on a device, known without waiting for the
+// device: how many real tokens a mask has, and the range of the integers in a
+// tensor.
 //
 // A data loader has each batch in CPU memory before it copies the batch to the
 // device. The loader reads the values in CPU memory and attaches the facts to

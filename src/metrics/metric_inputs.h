@@ -17,8 +17,8 @@ struct Inputs {
 };
 
 /// Returns predictions and references as flat, contiguous int64 tensors on the
-/// CPU. Throws an `ArgumentError` that names the metric unless both tensors
-/// have the same shape and contain integers or booleans.
+/// CPU. Unless both tensors have the same shape and contain integers or
+/// booleans, throws an `ArgumentError` that names the metric.
 Inputs class_inputs(
     std::string_view metric,
     const at::Tensor& predictions,

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Handles the signals that ask a run to
-// save a checkpoint and stop.
+// SPDX-License-Identifier: Apache-2.0
+// Handles the signals that ask a run to save a checkpoint and stop.
 #pragma once
 
 #include "accelerate/group.h"

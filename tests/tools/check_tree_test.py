@@ -4,8 +4,8 @@ import unittest
 import check_tree
 from fixture import TreeTest
 
-LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
-CMAKE_LICENCE = "# SPDX-License-Identifier: Apache-2.0\n"
+LICENSE = "// SPDX-License-Identifier: Apache-2.0\n"
+CMAKE_LICENSE = "# SPDX-License-Identifier: Apache-2.0\n"
 
 
 def document(marker, *lines):
@@ -16,7 +16,7 @@ def document(marker, *lines):
 class CheckTree(TreeTest):
     def setUp(self):
         super().setUp()
-        self.write("src/base/a.cpp", LICENCE)
+        self.write("src/base/a.cpp", LICENSE)
         self.write("README.md", document("folder map", "src/   sources"))
         self.write("ARCHITECTURE.md", document("code map", "src/base/  lowest"))
 
@@ -29,9 +29,9 @@ class CheckTree(TreeTest):
     def test_finds_a_test_that_is_not_listed(self):
         self.write("README.md", document("folder map", "src/", "tests/"))
         self.write("tests/unit/CMakeLists.txt",
-                   CMAKE_LICENCE + "accelerate_add_tests(unit/a SOURCES a/b_test.cpp)\n")
-        self.write("tests/unit/a/b_test.cpp", LICENCE)
-        self.write("tests/unit/a/lost_test.cpp", LICENCE)
+                   CMAKE_LICENSE + "accelerate_add_tests(unit/a SOURCES a/b_test.cpp)\n")
+        self.write("tests/unit/a/b_test.cpp", LICENSE)
+        self.write("tests/unit/a/lost_test.cpp", LICENSE)
 
         self.assert_findings(
             self.check(),
@@ -40,9 +40,9 @@ class CheckTree(TreeTest):
     def test_finds_an_example_that_nothing_runs(self):
         self.write("README.md", document("folder map", "src/", "examples/"))
         self.write("examples/CMakeLists.txt",
-                   CMAKE_LICENCE + "accelerate_add_example(run ARGS 2)\n")
-        self.write("examples/run.cpp", LICENCE)
-        self.write("examples/lost.cpp", LICENCE)
+                   CMAKE_LICENSE + "accelerate_add_example(run ARGS 2)\n")
+        self.write("examples/run.cpp", LICENSE)
+        self.write("examples/lost.cpp", LICENSE)
 
         self.assert_findings(
             self.check(), "examples/lost.cpp: not registered with accelerate_add_example")
@@ -56,7 +56,7 @@ class CheckTree(TreeTest):
             "README.md: the folder map lists old/, which does not exist")
 
     def test_finds_a_layer_that_is_missing_from_the_code_map(self):
-        self.write("src/comm/a.cpp", LICENCE)
+        self.write("src/comm/a.cpp", LICENSE)
 
         self.assert_findings(
             self.check(), "ARCHITECTURE.md: src/comm/ is missing from the code map")
@@ -77,7 +77,7 @@ class CheckTree(TreeTest):
     def architecture(self, text):
         self.write("ARCHITECTURE.md",
                    document("code map", "src/base/  lowest") + text + "\n")
-        self.write("src/base/a.cpp", LICENCE + "class Reader { void read(); };\n")
+        self.write("src/base/a.cpp", LICENSE + "class Reader { void read(); };\n")
         return self.check()
 
     def test_accepts_what_the_architecture_mentions(self):
@@ -98,7 +98,7 @@ class CheckTree(TreeTest):
             "ARCHITECTURE.md: no source mentions `Reader::write`")
 
     def snippet(self, body, name="a"):
-        self.write("src/base/a.cpp", LICENCE +
+        self.write("src/base/a.cpp", LICENSE +
                    "void f() {\n  // region: a\n  int x;\n    y();\n  // endregion\n}\n")
         self.write("GUIDE.md", f"<!-- region: src/base/a.cpp#{name} -->\n"
                                f"```cpp\n{body}```\n")
@@ -146,6 +146,13 @@ class CheckTree(TreeTest):
 
     def test_finds_a_source_without_the_license_line(self):
         self.write("src/base/a.cpp", "int x;\n")
+
+        self.assert_findings(
+            self.check(),
+            "src/base/a.cpp: the SPDX line is missing from its first two lines")
+
+    def test_finds_a_comment_that_continues_the_license_line(self):
+        self.write("src/base/a.cpp", LICENSE.rstrip() + " Adds numbers.\n")
 
         self.assert_findings(
             self.check(),

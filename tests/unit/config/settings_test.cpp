@@ -341,8 +341,10 @@ TEST(UserFolders, FindTheHomeFolderWithoutTheVariable) {
   EXPECT_EQ(
       expand_home("~/data", Environment()),
       std::filesystem::path(user->pw_dir) / "data");
-  EXPECT_EQ(expand_home("~", Environment({{"HOME", "/h"}})), "/h/");
-  EXPECT_EQ(expand_home("~bob/x", Environment({{"HOME", "/h"}})), "~bob/x");
+  const Environment environment(
+      std::map<std::string, std::string>{{"HOME", "/h"}});
+  EXPECT_EQ(expand_home("~", environment), "/h/");
+  EXPECT_EQ(expand_home("~bob/x", environment), "~bob/x");
 }
 
 }  // namespace

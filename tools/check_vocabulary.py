@@ -58,7 +58,7 @@ RETIRED = (
             (r"-Wshadow",)),
     Retired(r"hosts?", "machine or node",
             (r"[Hh]ost memory|TPU host|hostfile|[Hh]ost compiler|HOST_COMPILER"
-             r"|nvshmem_host|NCCL_HOSTID|[Hh]ost_?[Ii]ds?|[Hh]ost_?[Bb]uffer|host_layout|is_host|Host: |://|/etc/hosts|hosts-|SlurmctldHost",)),
+             r"|nvshmem_host|[Hh]ost_?[Bb]uffer|host_layout|is_host|Host: |://|/etc/hosts|hosts-|SlurmctldHost",)),
     Retired(r"anew", "again or from scratch"),
     Retired(r"shall", "must or will"),
     Retired(r"beside", "next to, alongside or compared with"),

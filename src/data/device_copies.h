@@ -31,8 +31,9 @@ class DeviceCopies {
 
   bool are_needed() const { return !device_.is_cpu(); }
 
-  /// Call before the next batch is handed out. A lazy device then starts the
-  /// program of the step that was recorded since the last batch.
+  /// Ends a step; must be called before the next batch is returned. On a lazy
+  /// device, starts the program of the step that was recorded since the last
+  /// batch.
   void end_step() const;
 
   /// Tensors that are being copied to the device. Do not use the tensors before
@@ -40,7 +41,7 @@ class DeviceCopies {
   struct PendingCopy {
     std::vector<at::Tensor> tensors;
     std::vector<bool> are_copies;
-    /// Null if the tensors may be used at once.
+    /// Null if the tensors may be used immediately.
     std::shared_ptr<c10::Event> done;
   };
   /// Starts copying tensors to the device.

@@ -21,8 +21,9 @@ class LazyDevice {
   /// Returns the number of devices in the mesh, which share each batch.
   virtual std::int64_t device_count() const = 0;
 
-  /// Starts one program that computes every live tensor. Call it at the end of
-  /// a training step: equal steps then use one compiled program.
+  /// Starts one program that computes every live tensor. Should be called at
+  /// the end of each training step: steps that do the same work then share one
+  /// compiled program.
   virtual void run() = 0;
 
   /// Starts one program that computes what was recorded up to the last write to

@@ -57,7 +57,7 @@ class WandbTracker : public FileTracker {
  private:
   /// Writes the records at the beginning of a file.
   void begin_file();
-  /// Returns whether values for this step are not written.
+  /// Returns whether values for this step are ignored.
   bool skips(std::int64_t step) const;
   /// Returns the row of this step, which becomes the last row of the file.
   WandbRow& row_of(std::int64_t step, std::int64_t time_us);

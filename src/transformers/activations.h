@@ -12,8 +12,8 @@ namespace transformers {
 
 using Activation = at::Tensor (*)(const at::Tensor&);
 
-/// Returns the activation function called `name`. Throws `UnsupportedError`,
-/// which lists the known names, if the name is unknown.
+/// Returns the activation function called `name`. If the name is unknown,
+/// throws an `UnsupportedError` that lists the known names.
 Activation activation(const std::string& name);
 
 /// Returns the kind of the activation function called `name`, for the

@@ -45,8 +45,8 @@ struct Architecture {
   std::vector<std::string> ignored;
 };
 
-/// Returns the architecture with this model type. Throws `UnsupportedError`,
-/// which lists the known types, if the type is unknown.
+/// Returns the architecture with this model type. If the type is unknown,
+/// throws an `UnsupportedError` that lists the known types.
 const Architecture& architecture(
     std::string_view model_type, const std::string& source);
 std::vector<std::string> known_model_types();

@@ -33,7 +33,7 @@ Value read(const at::Tensor& tensor);
 /// Sets the elements of an XLA tensor to `value`, converted to the tensor's
 /// type and broadcast to its shape.
 void write(const at::Tensor& tensor, const Value& value);
-/// Returns a new contiguous tensor with the elements `value`.
+/// Returns a new contiguous tensor whose elements are `value`.
 at::Tensor make_tensor(const Value& value);
 
 at::Tensor empty(at::IntArrayRef sizes, c10::ScalarType type);

@@ -202,7 +202,7 @@ TEST(TrainingStep, GivesSchedulersItsOwnState) {
   run.training.begin_micro_step(std::nullopt);
 
   EXPECT_FALSE(context->sync_gradients());
-  EXPECT_EQ(context->num_processes, 1);
+  EXPECT_EQ(context->data_parallel_size, 1);
 
   run.training.restart();
   EXPECT_FALSE(context->sync_gradients());

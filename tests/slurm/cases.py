@@ -315,7 +315,8 @@ def sigusr1_leaves_the_guardians(shell):
     launch.wait_for("got it", 2)
     # All nodes share one PID namespace.
     shell.wait_until(lambda: shell.run("pgrep --count accelerate-grd").output == "2\n",
-                     lambda: "there are not two guardians")
+                     lambda: "not two guardians among these processes:\n"
+                             + shell.cluster.output("ps", "-e", "-o", "pid,ppid,stat,comm"))
     shell.run("scancel --name signalled").check(0)
     launch.wait()
 

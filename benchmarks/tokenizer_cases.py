@@ -143,11 +143,14 @@ def byte_tokens():
 
 
 def character_bpe(texts):
-    """Like Llama 2: spaces become `▁`, and runs of spaces are tokens, too."""
+    """Like Llama 2: spaces become `▁`, runs of spaces are tokens, too, and no
+    token contains the end of a line, which becomes `<0x0A>`."""
     trained = Tokenizer(models.BPE(unk_token="<unk>"))
     trained.normalizer = normalizers.Sequence([
         normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    trained.pre_tokenizer = pre_tokenizers.Split(Regex("▁+(?=▁)|▁?[^▁]+"), "isolated")
+    trained.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split("\n", "removed"),
+        pre_tokenizers.Split(Regex("▁+(?=▁)|▁?[^▁]+"), "isolated")])
     trained.train_from_iterator(texts, trainers.BpeTrainer(
         vocab_size=32000, limit_alphabet=2000, show_progress=False,
         special_tokens=["<unk>", "<s>", "</s>"] + byte_tokens()))

@@ -2,6 +2,7 @@
 #include "tokenizers/models/bpe.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/str_cat.h"
 #include "base/text.h"
@@ -81,9 +82,31 @@ std::size_t Bpe::first_part(std::string_view piece) const {
   const BpeParts& parts = parts_.get([&] {
     return byte_ids_
                ? make_byte_parts(vocabulary_, merges_)
-               : make_character_parts(vocabulary_, merges_, character_ids());
+               : make_character_parts(
+                     vocabulary_,
+                     merges_,
+                     unknown_characters_are_separate() ? nullptr
+                                                       : &character_ids());
   });
   return parts.first_part(piece);
+}
+
+bool Bpe::unknown_characters_are_separate() const {
+  if (!options_.byte_fallback) {
+    return false;
+  }
+  std::set<std::uint32_t> bytes;
+  for (const auto& id : fallback_ids_) {
+    if (!id) {
+      return false;
+    }
+    bytes.insert(*id);
+  }
+  bool separate = true;
+  merges_.for_each([&](std::uint32_t left, std::uint32_t right, const Merge&) {
+    separate = separate && !bytes.contains(left) && !bytes.contains(right);
+  });
+  return separate;
 }
 
 bool Bpe::append_byte_tokens(

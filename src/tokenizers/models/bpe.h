@@ -72,6 +72,9 @@ class Bpe : public Model {
            !options_.end_of_word_suffix.empty();
   }
   const CharacterIds& character_ids() const;
+  /// Whether each character without a token becomes one token per byte, and no
+  /// merge joins such tokens.
+  bool unknown_characters_are_separate() const;
 
   BpeOptions options_;
   MergeTable merges_;

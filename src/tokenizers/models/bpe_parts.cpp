@@ -43,7 +43,7 @@ class CharacterParts : public BpeParts {
   CharacterParts(
       const Vocabulary& vocabulary,
       const MergeTable& merges,
-      const CharacterIds& characters)
+      const CharacterIds* characters)
       : characters_(characters), joined_(vocabulary.size()) {
     merges.for_each([&](std::uint32_t left, std::uint32_t right, const Merge&) {
       const auto left_text = vocabulary.text(left);
@@ -74,10 +74,10 @@ class CharacterParts : public BpeParts {
 
  private:
   bool is_known(char32_t c) const {
-    return characters_[c] != CharacterIds::kNone;
+    return characters_ == nullptr || (*characters_)[c] != CharacterIds::kNone;
   }
 
-  const CharacterIds& characters_;
+  const CharacterIds* characters_;
   PairFilter joined_;
 };
 
@@ -204,7 +204,7 @@ class ByteParts : public BpeParts {
 std::unique_ptr<BpeParts> make_character_parts(
     const Vocabulary& vocabulary,
     const MergeTable& merges,
-    const CharacterIds& characters) {
+    const CharacterIds* characters) {
   return std::make_unique<CharacterParts>(vocabulary, merges, characters);
 }
 

@@ -72,11 +72,12 @@ class BpeParts {
 };
 
 /// Creates the object for a model whose symbols are characters. A text is never
-/// split next to a character that has no token.
+/// split next to a character that is not in `characters`, because its tokens
+/// may depend on its neighbors. Pass null if they never do.
 std::unique_ptr<BpeParts> make_character_parts(
     const Vocabulary& vocabulary,
     const MergeTable& merges,
-    const CharacterIds& characters);
+    const CharacterIds* characters);
 /// Creates the object for a model whose symbols are bytes. The tokens in
 /// `vocabulary` must be written in GPT-2's byte characters. A text is split
 /// only between characters.

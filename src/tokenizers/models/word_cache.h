@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -81,29 +82,50 @@ class CacheTable {
   }
   /// Returns the slot of a word, or null if the word is not cached.
   const Slot* find(const Key& key, std::uint64_t hash) const {
-    const Slot* slot = &slots_[hash & mask_];
-    if (matches(*slot, key)) {
-      return slot;
+    for (const std::size_t at : slots_of(hash)) {
+      const Slot& slot = slots_[at];
+      if (matches(slot, key)) {
+        return &slot;
+      }
+      if (slot.length == 0) {
+        break;  // `put` would have used this slot.
+      }
     }
-    slot = &slots_[(hash & mask_) ^ 1];
-    return matches(*slot, key) ? slot : nullptr;
+    return nullptr;
   }
   void put(
       const Key& key,
       std::uint64_t hash,
       const std::uint32_t* ids,
       std::size_t count) {
-    Slot* first = &slots_[hash & mask_];
-    if (first->length != 0) {
-      slots_[(hash & mask_) ^ 1] = *first;
-    }
-    std::memcpy(first->key, key.words, KeyBytes);
-    std::copy_n(ids, count, first->ids);
-    first->length = key.length;
-    first->count = static_cast<std::uint32_t>(count);
+    Slot& slot = slot_for(hash);
+    std::memcpy(slot.key, key.words, KeyBytes);
+    std::copy_n(ids, count, slot.ids);
+    slot.length = key.length;
+    slot.count = static_cast<std::uint32_t>(count);
   }
 
  private:
+  // The slots in which a word may be, in the order in which they are used: two
+  // neighbors, and two neighbors elsewhere. With only the first two, words
+  // would replace each other long before the table is full.
+  std::array<std::size_t, 4> slots_of(std::uint64_t hash) const {
+    const std::size_t first = hash & mask_;
+    const std::size_t second = (hash >> 32) & mask_;
+    return {first, first ^ 1, second, second ^ 1};
+  }
+  // Returns a free slot, or else the first slot, whose word replaces the word
+  // in the neighboring slot.
+  Slot& slot_for(std::uint64_t hash) {
+    const auto places = slots_of(hash);
+    for (const std::size_t at : places) {
+      if (slots_[at].length == 0) {
+        return slots_[at];
+      }
+    }
+    slots_[places[1]] = slots_[places[0]];
+    return slots_[places[0]];
+  }
   static bool matches(const Slot& slot, const Key& key) {
     std::uint64_t difference = slot.length ^ key.length;
     for (std::size_t i = 0; i < KeyBytes / 8; ++i) {

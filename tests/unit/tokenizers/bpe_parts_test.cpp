@@ -111,6 +111,27 @@ TEST(BpeParts, HaveTheTokensOfTheWholeTextWithByteFallback) {
   }
 }
 
+// If every byte has a token that no merge joins, a text is also split next to
+// characters that have no token, such as the end of a line in Llama 2.
+TEST(BpeParts, AreSplitAtUnknownCharactersWithByteFallback) {
+  const std::string digits = "0123456789ABCDEF";
+  std::vector<std::string> bytes;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    bytes.push_back(
+        std::string("<0x") + digits[byte / 16] + digits[byte % 16] + ">");
+  }
+  BpeOptions options;
+  options.byte_fallback = true;
+  std::mt19937 random(4);
+  for (int round = 0; round < 60; ++round) {
+    const Bpe model = random_bpe(random, {"a", "b", "▁"}, bytes, options);
+    for (int i = 0; i < 50; ++i) {
+      compare_parts(model, random_word(random, {"a", "b", "▁", "\n", "文"}));
+    }
+    EXPECT_EQ(compare_parts(model, "\n\n文文"), 4u);
+  }
+}
+
 TEST(BpeParts, HaveTheTokensOfTheWholeTextWithRawBytes) {
   std::vector<std::string> bytes;
   for (unsigned byte = 0; byte < 256; ++byte) {

@@ -53,7 +53,7 @@ TEST(RequestedRanges, ThatDoNotExistAreReportedOnEveryRank) {
         load({"e.mask", 60, 5}),
         start +
             ": elements [60, 65) of tensor `e.mask` in `optimizer` were "
-            "requested, but the tensor has 64 elements");
+            "requested, but the tensor has only elements [0, 64)");
     group.barrier();  // The process group is still usable.
   });
 }

@@ -168,7 +168,7 @@ offers() {
 missing_packages() {
   local libraries=(
     nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev
-    libutf8proc-dev libonig-dev libcurl4-openssl-dev libxxhash-dev
+    libutf8proc-dev libonig-dev libcurl4-openssl-dev libsqlite3-dev libxxhash-dev
     libgtest-dev libgmock-dev libbenchmark-dev libzmq3-dev)
   if [ "$1" = full ]; then
     libraries+=(libopenmpi-dev openmpi-bin)

@@ -15,7 +15,7 @@ FAKE = HERE / "fake_command.sh"
 REAL = ("bash basename cat chmod cp dirname env flock getconf grep head ln mkdir mv "
         "rm sed seq sort touch uname").split()
 LIBRARIES = ("nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev "
-             "libutf8proc-dev libonig-dev libcurl4-openssl-dev libxxhash-dev "
+             "libutf8proc-dev libonig-dev libcurl4-openssl-dev libsqlite3-dev libxxhash-dev "
              "libgtest-dev libgmock-dev libbenchmark-dev libzmq3-dev")
 FOR_TESTS = "libopenmpi-dev openmpi-bin clang-tools-19"
 EVERYTHING = f"g++ cmake ninja-build python3-pip {LIBRARIES}"

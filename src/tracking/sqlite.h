@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SQLite databases. libsqlite3 is loaded at the first use, so that a program
+// without such a database also runs on machines without libsqlite3.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace accelerate {
+
+/// The library has this name in every distribution.
+constexpr char kSqliteLibrary[] = "libsqlite3.so.0";
+
+/// Throws `UnsupportedError` if libsqlite3 is not installed.
+void require_sqlite(const char* file = kSqliteLibrary);
+
+/// An open database. All functions throw `IoError` with SQLite's own text.
+class SqliteDatabase {
+ public:
+  /// Opens or creates a database. Operations wait for other processes for up to
+  /// `timeout`.
+  SqliteDatabase(
+      const std::filesystem::path& path, std::chrono::milliseconds timeout);
+  SqliteDatabase(const SqliteDatabase&) = delete;
+  SqliteDatabase& operator=(const SqliteDatabase&) = delete;
+  /// Undoes a transaction that is not committed.
+  ~SqliteDatabase();
+
+  /// Runs statements without parameters and ignores their rows.
+  void execute(const std::string& statements);
+
+ private:
+  friend class SqliteStatement;
+  [[noreturn]] void fail(const char* action) const;
+
+  std::filesystem::path path_;
+  sqlite3* handle_ = nullptr;
+};
+
+/// A statement with parameters `?`. The first parameter and the first column
+/// have the index 0.
+class SqliteStatement {
+ public:
+  SqliteStatement(SqliteDatabase& database, std::string_view text);
+  SqliteStatement(const SqliteStatement&) = delete;
+  SqliteStatement& operator=(const SqliteStatement&) = delete;
+  ~SqliteStatement();
+
+  void bind(int index, std::string_view text);
+  void bind(int index, std::int64_t number);
+  /// Goes to the next row; returns false if there is none.
+  bool step();
+  /// Runs the statement to its end, and prepares it for other parameters.
+  void run();
+
+  std::string text(int column) const;
+  std::int64_t integer(int column) const;
+
+ private:
+  void check(int code);
+
+  SqliteDatabase& database_;
+  sqlite3_stmt* handle_ = nullptr;
+};
+
+}  // namespace accelerate

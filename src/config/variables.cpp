@@ -70,6 +70,21 @@ const std::vector<Variable>& other_variables() {
        "WANDB_RUN_GROUP, WANDB_JOB_TYPE",
        read,
        "Options of the tracker `wandb` that `init_kwargs` does not set."},
+      {"TRACKIO_DIR",
+       read,
+       "Folder for the projects of the tracker `trackio`; `$HF_HOME/trackio` "
+       "by default."},
+      {"TRACKIO_SQLITE_JOURNAL_MODE",
+       read,
+       "Journal mode of these projects' databases; `wal` by default."},
+      {"TRACKIO_STORAGE_MODE",
+       read,
+       "If it is `jsonl`, the tracker `trackio` is refused, because it writes "
+       "only databases."},
+      {"TRACKIO_SPACE_ID, TRACKIO_SERVER_URL",
+       read,
+       "If one is set, the tracker `trackio` warns that it writes only to this "
+       "machine."},
       {"NO_COLOR", read, "Any value turns colors off."},
       {"CUDA_VISIBLE_DEVICES",
        read,

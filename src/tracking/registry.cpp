@@ -15,6 +15,7 @@
 #include "tracking/json_lines_tracker.h"
 #include "tracking/mlflow_tracker.h"
 #include "tracking/tensorboard_tracker.h"
+#include "tracking/trackio_tracker.h"
 #include "tracking/wandb_tracker.h"
 
 namespace accelerate {
@@ -33,13 +34,14 @@ const std::map<std::string, MakeTracker>& built_in_trackers() {
       built_in<JsonLinesTracker>(),
       built_in<MlflowTracker>(),
       built_in<TensorBoardTracker>(),
+      built_in<TrackioTracker>(),
       built_in<WandbTracker>()};
   return trackers;
 }
 
 // Trackers of the Python library that this library lacks.
 constexpr std::array kOnlyInPython{
-    "aim", "clearml", "comet_ml", "dvclive", "swanlab", "trackio"};
+    "aim", "clearml", "comet_ml", "dvclive", "swanlab"};
 
 struct RegisteredTrackers {
   std::mutex mutex;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -7,13 +6,12 @@
 #include <string>
 #include <vector>
 
-#include <sys/resource.h>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "accelerate/error.h"
 #include "base/text.h"
+#include "support/file_size_limit.h"
 #include "support/message_of.h"
 #include "support/temporary_directory.h"
 #include "tracking/append_file.h"
@@ -92,23 +90,6 @@ TEST(RunFiles, MakesFileNamesOfAnyText) {
   EXPECT_LT(long_name.size(), 200U);
   EXPECT_NE(long_name, file_name_of(std::string(5001, 'x')));
 }
-
-/// While it exists, files of this process cannot grow beyond `bytes`.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limited{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limited);
-    ::signal(SIGXFSZ, SIG_IGN);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-  ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 TEST(AppendFile, KeepsCompleteEntriesWhenTheDiskIsFull) {
   const TemporaryDirectory folder;

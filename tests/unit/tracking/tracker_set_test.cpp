@@ -297,7 +297,7 @@ TEST(Registry, ListsWhatExistsForUnknownNames) {
     EXPECT_EQ(
         error.hint(),
         "did you mean `tensorboard`? use one of `csv`, `jsonl`, `mlflow`, "
-        "`tensorboard`, `wandb`, or `all`");
+        "`tensorboard`, `trackio`, `wandb`, or `all`");
   }
 }
 

@@ -92,7 +92,8 @@ std::uint64_t rows_to_keep(
 
 }  // namespace
 
-bool read_csv_row(std::string_view& rest, std::vector<std::string>& cells) {
+bool read_csv_row(
+    std::string_view& rest, std::vector<std::string>& cells, char separator) {
   std::vector<std::string> row(1);
   bool quoted = false;
   for (std::size_t i = 0; i < rest.size(); ++i) {
@@ -101,7 +102,7 @@ bool read_csv_row(std::string_view& rest, std::vector<std::string>& cells) {
       row.back() += rest[++i];
     } else if (c == '"') {
       quoted = !quoted;
-    } else if (c == ',' && !quoted) {
+    } else if (c == separator && !quoted) {
       row.emplace_back();
     } else if (c == '\n' && !quoted) {
       rest.remove_prefix(i + 1);

@@ -50,6 +50,9 @@ class CsvTracker : public FileTracker {
 
 /// Reads the next row of CSV text and removes it from `rest`. If `rest` has no
 /// complete row, returns false and changes nothing.
-bool read_csv_row(std::string_view& rest, std::vector<std::string>& cells);
+bool read_csv_row(
+    std::string_view& rest,
+    std::vector<std::string>& cells,
+    char separator = ',');
 
 }  // namespace accelerate

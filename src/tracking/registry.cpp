@@ -12,6 +12,7 @@
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "tracking/csv_tracker.h"
+#include "tracking/dvclive_tracker.h"
 #include "tracking/json_lines_tracker.h"
 #include "tracking/mlflow_tracker.h"
 #include "tracking/tensorboard_tracker.h"
@@ -31,6 +32,7 @@ std::pair<std::string, MakeTracker> built_in() {
 const std::map<std::string, MakeTracker>& built_in_trackers() {
   static const std::map<std::string, MakeTracker> trackers{
       built_in<CsvTracker>(),
+      built_in<DvcliveTracker>(),
       built_in<JsonLinesTracker>(),
       built_in<MlflowTracker>(),
       built_in<TensorBoardTracker>(),
@@ -40,8 +42,7 @@ const std::map<std::string, MakeTracker>& built_in_trackers() {
 }
 
 // Trackers of the Python library that this library lacks.
-constexpr std::array kOnlyInPython{
-    "aim", "clearml", "comet_ml", "dvclive", "swanlab"};
+constexpr std::array kOnlyInPython{"aim", "clearml", "comet_ml", "swanlab"};
 
 struct RegisteredTrackers {
   std::mutex mutex;

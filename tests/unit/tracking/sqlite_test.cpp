@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tracking/sqlite.h"
+
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -9,7 +11,6 @@
 #include "accelerate/error.h"
 #include "support/message_of.h"
 #include "support/temporary_directory.h"
-#include "tracking/sqlite.h"
 
 namespace accelerate {
 namespace {
@@ -63,7 +64,8 @@ TEST(Sqlite, SaysWhyItIsMissing) {
 
 TEST(Sqlite, SaysThatAFileIsNoDatabase) {
   const TemporaryDirectory folder;
-  const std::filesystem::path file = folder.write("p.db", std::string(2000, 'x'));
+  const std::filesystem::path file =
+      folder.write("p.db", std::string(2000, 'x'));
   SqliteDatabase database(file, kSqliteTimeout);
 
   EXPECT_THAT(

@@ -296,8 +296,8 @@ TEST(Registry, ListsWhatExistsForUnknownNames) {
         error.what(), "`log_with` names an unknown tracker: `tensorbord`");
     EXPECT_EQ(
         error.hint(),
-        "did you mean `tensorboard`? use one of `csv`, `jsonl`, `mlflow`, "
-        "`tensorboard`, `trackio`, `wandb`, or `all`");
+        "did you mean `tensorboard`? use one of `csv`, `dvclive`, `jsonl`, "
+        "`mlflow`, `tensorboard`, `trackio`, `wandb`, or `all`");
   }
 }
 

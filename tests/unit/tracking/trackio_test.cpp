@@ -504,6 +504,7 @@ TEST(Trackio, KeepsAStepThatGoesBack) {
 
 TEST(Trackio, IsATrackerByName) {
   EXPECT_EQ(make_tracker("trackio")->name(), "trackio");
+  EXPECT_EQ(make_tracker("dvclive")->name(), "dvclive");
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ void FileTracker::start(const TrackerSetup& setup) {
   check_kwargs(setup, name(), known);
   setup_ = setup;
   run_ = first_run();
+  opened_us_ = now_us();
   open(folder(), INT64_MAX);
 }
 
@@ -66,6 +67,7 @@ void FileTracker::resume(const Json& state, std::int64_t time_us) {
     const std::scoped_lock lock(mutex_);
     run_ = continued;
   }
+  opened_us_ = time_us + 1;  // Removed if this checkpoint is loaded again.
   open(folder(), time_us);
   if (config_) {
     write_config(*config_);

@@ -20,7 +20,9 @@ namespace accelerate {
 /// Each entry in a file has the time of its call to `log`; the times are in
 /// ascending order. A checkpoint stores the time of the last call before it was
 /// saved. `resume` removes newer entries, because the resumed run logs them
-/// again.
+/// again. An entry that is not a call, such as the configuration, has the time
+/// `opened_us`, which is before all calls that follow, although the tracker's
+/// thread may write it after the program has made some of them.
 class FileTracker : public GeneralTracker {
  public:
   bool requires_logging_directory() const override { return true; }
@@ -51,6 +53,8 @@ class FileTracker : public GeneralTracker {
 
   const TrackerSetup& setup() const { return setup_; }
   std::filesystem::path folder() const;
+  /// Returns the time of entries that are not calls.
+  std::int64_t opened_us() const { return opened_us_; }
 
  private:
   std::string run() const;
@@ -59,6 +63,7 @@ class FileTracker : public GeneralTracker {
   // The thread that trains reads `run_` while `resume` may change it.
   mutable std::mutex mutex_;
   std::string run_;
+  std::int64_t opened_us_ = 0;
   std::optional<Json> config_;
 };
 

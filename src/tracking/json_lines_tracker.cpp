@@ -81,7 +81,7 @@ void JsonLinesTracker::open(
   size_before_ = file_.size();
   write(Json::object(
       {{"_type", "run"},
-       {"_time", seconds(now_us())},
+       {"_time", seconds(opened_us())},
        {"format", 1},
        {"project", setup().project},
        {"run", folder.filename().string()}}));
@@ -99,7 +99,7 @@ void JsonLinesTracker::write(const Json& line) {
 void JsonLinesTracker::write_config(const Json& config) {
   write(Json::object(
       {{"_type", "config"},
-       {"_time", seconds(now_us())},
+       {"_time", seconds(opened_us())},
        {"config", writable_json(config)}}));
 }
 

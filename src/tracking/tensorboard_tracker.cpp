@@ -223,7 +223,7 @@ void TensorBoardTracker::open(
                    before, suffix.empty() ? "" : file_name_of("-" + suffix)));
   described_.clear();
   file_.append(framed_event(ProtoMessage()
-                                .real(kEventTime, event_seconds(now_us()))
+                                .real(kEventTime, event_seconds(opened_us()))
                                 .text(kEventVersion, "brain.Event:2")
                                 .bytes()));
   file_.flush();
@@ -240,6 +240,7 @@ void TensorBoardTracker::finish() {
   if (has_config_) {
     constexpr int kSuccess = 1;
     write_hparams(
+        now_us(),
         kHparamsSessionEnd,
         ProtoMessage().integer(1, kSuccess).real(2, event_seconds(now_us())),
         "_hparams_/session_end_info");
@@ -328,7 +329,10 @@ void TensorBoardTracker::log_table(const TrackedTable& table) {
 }
 
 void TensorBoardTracker::write_hparams(
-    int field, const ProtoMessage& data, const char* tag) {
+    std::int64_t time_us,
+    int field,
+    const ProtoMessage& data,
+    const char* tag) {
   const ProtoMessage content =
       ProtoMessage().integer(kHparamsVersion, 0).message(field, data);
   const ProtoMessage value =
@@ -341,7 +345,7 @@ void TensorBoardTracker::write_hparams(
                   ProtoMessage()
                       .text(kPluginName, "hparams")
                       .message(kPluginContent, content)));
-  write_event(now_us(), 0, ProtoMessage().message(kSummaryValue, value));
+  write_event(time_us, 0, ProtoMessage().message(kSummaryValue, value));
 }
 
 void TensorBoardTracker::write_config(const Json& config) {
@@ -356,9 +360,14 @@ void TensorBoardTracker::write_config(const Json& config) {
     yaml += yaml_line(key, value);
   }
   session.text(4, folder().filename().string())
-      .real(5, event_seconds(now_us()));
-  write_hparams(kHparamsExperiment, experiment, "_hparams_/experiment");
-  write_hparams(kHparamsSessionStart, session, "_hparams_/session_start_info");
+      .real(5, event_seconds(opened_us()));
+  write_hparams(
+      opened_us(), kHparamsExperiment, experiment, "_hparams_/experiment");
+  write_hparams(
+      opened_us(),
+      kHparamsSessionStart,
+      session,
+      "_hparams_/session_start_info");
   write_file(folder() / "hparams.yml", yaml);
   has_config_ = true;
 }

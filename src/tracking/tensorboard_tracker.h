@@ -41,7 +41,11 @@ class TensorBoardTracker : public FileTracker {
  private:
   void write_event(
       std::int64_t time_us, std::int64_t step, const ProtoMessage& summary);
-  void write_hparams(int field, const ProtoMessage& data, const char* tag);
+  void write_hparams(
+      std::int64_t time_us,
+      int field,
+      const ProtoMessage& data,
+      const char* tag);
   /// Adds the metadata of `tag` to `value` if this is the first value with this
   /// tag. `plugin` is the TensorBoard plugin that displays the tag.
   void describe(

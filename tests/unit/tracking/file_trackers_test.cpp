@@ -185,6 +185,48 @@ TEST(JsonLines, ResumesWithoutStepsAfterTheCheckpoint) {
   EXPECT_EQ(resumed.state_dict().at("run").as_string(), "first");
 }
 
+// The thread of a tracker may write the configuration after the program has
+// logged its first values.
+TEST(JsonLines, KeepsStepsThatAreOlderThanTheLineOfTheConfiguration) {
+  const TemporaryDirectory folder;
+  JsonLinesTracker killed;
+  killed.start(setup_in(folder.path(), "first"));
+  const TrackedValues values = values_at(0, {{"loss", 1.0}});
+  killed.store_init_configuration(Json::object({{"lr", 1}}));
+  killed.log(values);
+  killed.flush();
+
+  JsonLinesTracker resumed;
+  resumed.start(setup_in(folder.path(), "second"));
+  resumed.resume(killed.state_dict(), values.time_us);
+  resumed.finish();
+
+  EXPECT_THAT(
+      logged_steps(folder.read("project/first/metrics.jsonl")), ElementsAre(0));
+}
+
+TEST(JsonLines, RemovesLinesOfAnEarlierAttemptToResume) {
+  const TemporaryDirectory folder;
+  JsonLinesTracker killed;
+  killed.start(setup_in(folder.path(), "first"));
+  const TrackedValues saved = values_at(0, {{"loss", 1.0}});
+  killed.log(saved);
+  killed.flush();
+
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    JsonLinesTracker resumed;
+    resumed.start(setup_in(folder.path(), "second"));
+    resumed.store_init_configuration(Json::object({{"lr", attempt}}));
+    resumed.resume(killed.state_dict(), saved.time_us);
+    resumed.log(values_at(1, {{"loss", 2.0}}));
+    resumed.finish();
+  }
+
+  // The start of the run, a step, and the start, configuration and step of the
+  // last attempt.
+  EXPECT_EQ(lines_of(folder.read("project/first/metrics.jsonl")).size(), 5U);
+}
+
 TEST(JsonLines, BeginsAnotherRunIfTheSavedOneIsGone) {
   const TemporaryDirectory folder;
   JsonLinesTracker tracker;

@@ -247,6 +247,24 @@ TEST(TensorBoard, ResumesWithoutStepsAfterTheCheckpoint) {
   EXPECT_FALSE(fs::exists(folder.path() / "team%2Fproject" / "second"));
 }
 
+TEST(TensorBoard, KeepsStepsThatAreOlderThanTheConfiguration) {
+  const TemporaryDirectory folder;
+  const fs::path run = folder.path() / "team%2Fproject" / "first";
+  TensorBoardTracker killed;
+  killed.start(board_setup(folder.path(), "first"));
+  const TrackedValues saved = board_values(0, {{"loss", 1.0}});
+  killed.store_init_configuration(Json::object({{"lr", 0.1}}));
+  killed.log(saved);
+  killed.flush();
+
+  TensorBoardTracker resumed;
+  resumed.start(board_setup(folder.path(), "second"));
+  resumed.resume(killed.state_dict(), saved.time_us);
+  resumed.finish();
+
+  EXPECT_THAT(steps_with_tag(events_in(run), "loss"), ElementsAre(0));
+}
+
 TEST(TensorBoard, RemovesFilesOfAnEarlierAttemptToResume) {
   const TemporaryDirectory folder;
   const fs::path run = folder.path() / "team%2Fproject" / "first";

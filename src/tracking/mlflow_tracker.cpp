@@ -126,6 +126,12 @@ Json take_front(Json& array, std::size_t count) {
   return front;
 }
 
+// A key as part of the name of an artifact. MLflow itself replaces `/` so, and
+// refuses `#`.
+std::string file_key(const std::string& key) {
+  return replace_all(mlflow_key(key), "/", "~");
+}
+
 }  // namespace
 
 std::string mlflow_key(const std::string& key) {
@@ -430,7 +436,7 @@ void MlflowTracker::upload(
 void MlflowTracker::log_images(const TrackedImages& images) {
   open_run();
   for (const TrackedImageEntry& entry : images.entries) {
-    const std::string key = replace_all(mlflow_key(entry.key), "/", "#");
+    const std::string key = file_key(entry.key);
     for (std::size_t i = 0; i < entry.images.size(); ++i) {
       upload(
           str_cat(
@@ -455,7 +461,7 @@ void MlflowTracker::log_table(const TrackedTable& table) {
     rows.push_back(writable_json(Json(row)));
   }
   const std::string path =
-      str_cat(file_name_of(table.key), "-", table.step, ".json");
+      str_cat(file_key(table.key), "-", table.step, ".json");
   upload(
       path,
       Json::object(

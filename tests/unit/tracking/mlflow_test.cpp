@@ -164,6 +164,21 @@ TEST(Mlflow, DividesTenThousandKeysIntoRequests) {
   }
 }
 
+TEST(Mlflow, SendsAStepThatGoesBack) {
+  HttpServer server(mlflow_reply);
+  MlflowTracker tracker;
+  tracker.start(mlflow_setup(server));
+
+  tracker.log(mlflow_values(5, {{"loss", 0.5}}));
+  tracker.log(mlflow_values(3, {{"loss", 0.25}}));
+  tracker.flush();
+
+  const Json metrics = bodies(server, "runs/log-batch").at(0).at("metrics");
+  ASSERT_EQ(metrics.size(), 2U);
+  EXPECT_EQ(metrics.at(std::size_t{0}).at("step"), Json(5));
+  EXPECT_EQ(metrics.at(std::size_t{1}).at("step"), Json(3));
+}
+
 TEST(Mlflow, ContinuesARunWithoutDuplicateSteps) {
   HttpServer server(mlflow_reply);
   MlflowTracker tracker;
@@ -231,7 +246,7 @@ TEST(Mlflow, UploadsImagesAndTables) {
       uploads,
       ElementsAre(
           "/api/2.0/mlflow-artifacts/artifacts/7/run-1/artifacts/images/"
-          "a%23_..%23b%2Bstep%2B4%2Btimestamp%2B5%2B0.png png",
+          "a~_..~b%2Bstep%2B4%2Btimestamp%2B5%2B0.png png",
           "/api/2.0/mlflow-artifacts/artifacts/7/run-1/artifacts/t-0.json "
           "{\"columns\":[\"x\"],\"data\":[[1]]}"));
 }

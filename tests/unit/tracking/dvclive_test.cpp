@@ -277,6 +277,20 @@ TEST(Dvclive, LosesOnlyWhatAKilledProcessDidNotFlush) {
   EXPECT_EQ(Json::parse(folder.read("live/metrics.json")).at("step"), Json(1));
 }
 
+TEST(Dvclive, WritesAStepThatGoesBack) {
+  const TemporaryDirectory folder;
+  DvcliveTracker tracker;
+  tracker.start(dvc_setup(folder));
+  tracker.log(dvc_values(5, {{"loss", 0.5}}));
+  tracker.log(dvc_values(3, {{"loss", 0.25}}));
+  tracker.finish();
+
+  EXPECT_EQ(
+      folder.read("live/plots/metrics/loss.tsv"),
+      "timestamp\tstep\tloss\n1740787205000.000\t5\t0.5\n"
+      "1740787203000.000\t3\t0.25\n");
+}
+
 TEST(Dvclive, WritesTenThousandKeys) {
   const TemporaryDirectory folder;
   DvcliveTracker tracker;

@@ -148,6 +148,36 @@ TEST(Wandb, MergesAllValuesOfAStepIntoOneRow) {
   EXPECT_EQ(file.numbers(), expected);
 }
 
+TEST(Wandb, WritesAStepThatGoesBackAsARowOfItsOwn) {
+  const TemporaryDirectory folder;
+  WandbTracker tracker;
+  tracker.start(wandb_setup(folder));
+  tracker.log(wandb_values(5, {{"loss", 0.5}}));
+  tracker.log(wandb_values(3, {{"loss", 0.25}}));
+  tracker.finish();
+
+  const auto rows = WandbFile(wandb_run_file(folder)).rows();
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("_step"), "5");
+  EXPECT_EQ(rows[1].at("_step"), "3");
+}
+
+TEST(Wandb, WritesTenThousandKeys) {
+  const TemporaryDirectory folder;
+  WandbTracker tracker;
+  tracker.start(wandb_setup(folder));
+  std::vector<TrackedEntry> entries;
+  for (int i = 0; i < 10000; ++i) {
+    entries.push_back({"key/" + std::to_string(i), 1.0});
+  }
+  tracker.log(wandb_values(0, std::move(entries)));
+  tracker.finish();
+
+  const auto rows = WandbFile(wandb_run_file(folder)).rows();
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].at("key/9999"), "1.0");
+}
+
 TEST(Wandb, WritesImagesAndTablesAsFiles) {
   const TemporaryDirectory folder;
   WandbTracker tracker;

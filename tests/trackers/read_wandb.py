@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads an offline run with wandb's own code, and prints JSON lines.
+"""Reads an offline run with wandb's own code.
 
-    accelerate_write_run wandb /tmp/runs 0 6
-    python3 read_wandb.py /tmp/runs/wandb/offline-run-*
+W&B's servers are not used. The run is read in three ways:
 
-Needs wandb 0.31.0 and nothing else; W&B's servers are not used. It reads the
-run in three ways:
-
-- `records`: each record of the file, with the protocol buffers of wandb.
-- `inspect`: the state that `wandb leet inspect` prints.
-- `sync`: what `wandb sync` sends to a server, which this script starts on
-  loopback, with an invented key.
+- Each record of the file is parsed with the protocol buffers of wandb.
+- `wandb leet inspect`, the viewer in the terminal, must accept the run.
+- The printed values are those that `wandb sync` sends to a server, which this
+  script starts on loopback, with an invented key.
 """
 
-import hashlib
 import http.server
 import json
 import os
@@ -26,16 +21,11 @@ import threading
 import urllib.parse
 import zlib
 
-import wandb
-from google.protobuf import json_format
+import run_content
 from wandb.proto import wandb_internal_pb2
 
 BLOCK = 32768
 HEADER = struct.Struct("<IHB")
-
-
-def show(reader, **values):
-    print(json.dumps({"reader": reader, **values}, sort_keys=True))
 
 
 def records(path):
@@ -58,25 +48,13 @@ def records(path):
             yield record
 
 
-def show_records(path):
+def check_records(path):
     for content in records(path):
         record = wandb_internal_pb2.Record()
         record.ParseFromString(content)
         size = len(record.SerializeToString())
         record.DiscardUnknownFields()
         assert size == len(record.SerializeToString()), "unknown fields"
-        kind = record.WhichOneof("record_type")
-        message = getattr(record, kind)
-        if kind in ("history", "summary"):
-            items = message.item if kind == "history" else message.update
-            values = {
-                ".".join(item.nested_key): json.loads(item.value_json)
-                for item in items
-            }
-            show("records", number=record.num, kind=kind, values=values)
-        else:
-            content = json_format.MessageToDict(message)
-            show("records", number=record.num, kind=kind, content=content)
 
 
 class Received:
@@ -86,10 +64,7 @@ class Received:
         self.lock = threading.Lock()
         self.runs = []
         self.lines = {}
-        self.summary = None
         self.files = {}
-        self.complete = None
-        self.other = []
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -125,7 +100,6 @@ class Server(http.server.BaseHTTPRequestHandler):
             name = urllib.parse.parse_qs(url.query)["name"][0]
             received.files[name] = body
             return {}
-        received.other.append(self.path)
         return {}
 
     def data_for(self, received, request):
@@ -159,19 +133,13 @@ class Server(http.server.BaseHTTPRequestHandler):
             return {"viewer": {**viewer, "flags": "{}", "teams": {"edges": []}}}
         if "ServerFeatures" in query:
             return {"serverInfo": {"features": []}}
-        received.other.append(query.split("(")[0].strip())
         return {}
 
     def add_stream(self, received, request):
         for name, part in (request.get("files") or {}).items():
-            if name == "wandb-summary.json":
-                received.summary = json.loads(part["content"][-1])
-                continue
             lines = received.lines.setdefault(name, {})
             for i, line in enumerate(part["content"]):
                 lines[part["offset"] + i] = line
-        if "complete" in request:
-            received.complete = [request["complete"], request.get("exitcode")]
 
 
 def sync(path, port):
@@ -194,17 +162,14 @@ def sync(path, port):
         )
 
 
-def show_inspect(path):
-    """Prints what `wandb leet`, the viewer in the terminal, reads."""
+def check_inspect(path):
     command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json"]
-    result = subprocess.run(
+    subprocess.run(
         [*command, "--summary", str(path.parent)],
-        capture_output=True,
-        text=True,
+        stdout=subprocess.DEVNULL,
+        check=True,
         timeout=60,
     )
-    show("inspect", exit_status=result.returncode, error=result.stderr)
-    show("inspect", state=json.loads(result.stdout or "null"))
 
 
 class QuietServer(http.server.ThreadingHTTPServer):
@@ -212,36 +177,40 @@ class QuietServer(http.server.ThreadingHTTPServer):
         pass  # `wandb sync` resets its connections.
 
 
-def show_sync(path):
+def received_from(path):
+    """Returns what `wandb sync` sends."""
     server = QuietServer(("127.0.0.1", 0), Server)
-    server.received = received = Received()
+    server.received = Received()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     result = sync(path, server.server_port)
     server.shutdown()
-    show("sync", exit_status=result.returncode, output=result.stderr.splitlines())
-    run = {}
-    for variables in received.runs:
-        run.update(variables)
-    if "config" in run:
-        run["config"] = json.loads(run["config"])
-    show("sync", run=run)
-    for name, lines in sorted(received.lines.items()):
-        for number, line in sorted(lines.items()):
-            show("sync", file=name, line=number, values=json.loads(line))
-    show("sync", summary=received.summary, complete=received.complete)
-    for name, content in sorted(received.files.items()):
-        digest = hashlib.sha256(content).hexdigest()
-        show("sync", uploaded=name, size=len(content), sha256=digest)
-    show("sync", other=sorted(set(received.other)))
-    return result.returncode
+    assert result.returncode == 0, result.stderr
+    return server.received
 
 
 def main():
-    assert wandb.__version__.startswith("0.31."), wandb.__version__
-    path = next(pathlib.Path(sys.argv[1]).resolve().glob("run-*.wandb"))
-    show_records(path)
-    show_inspect(path)
-    sys.exit(show_sync(path))
+    (path,) = pathlib.Path(sys.argv[1]).resolve().glob("wandb/*/run-*.wandb")
+    check_records(path)
+    check_inspect(path)
+    received = received_from(path)
+    content = run_content.RunContent()
+    for _, line in sorted(received.lines["wandb-history.jsonl"].items()):
+        row = json.loads(line)
+        step = row["_step"]
+        for key, value in row.items():
+            kind = value.get("_type") if isinstance(value, dict) else None
+            if kind == "image-file":
+                content.add_picture(key, received.files[value["path"]])
+            elif kind == "images/separated":
+                for name in value["filenames"]:
+                    content.add_picture(key, received.files[name])
+            elif not key.startswith("_"):
+                content.add(key, step, value)
+    for variables in received.runs:
+        for name, member in json.loads(variables.get("config") or "{}").items():
+            if name != "_wandb":
+                content.config[name] = member["value"]
+    content.show()
 
 
 main()

@@ -2,13 +2,14 @@
 // Writes a run with a tracker, for the scripts that read it with the tracker's
 // own program:
 //
-//     accelerate_write_run <tracker> <folder> <first> <end> [save <step>]
-//     [kill]
+//     accelerate_write_run <tracker> <folder> <first> <end> [project <name>]
+//     [save <step>] [pause <milliseconds>] [kill <milliseconds>]
 //
-// Logs the steps from `first` to `end` - 1. `save` writes the state of the
+// Logs the steps from `first` to `end` - 1, with a pause after each. `save`
+// writes the state of the
 // trackers to `<folder>/state.json` after the given step; a later call with
 // this folder continues the run from there. `kill` ends the process with
-// SIGKILL instead of finishing the run.
+// SIGKILL after a time, instead of finishing the run.
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -18,6 +19,7 @@
 #include <filesystem>
 #include <iostream>
 #include <limits>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -49,7 +51,7 @@ EncodedImage picture(char red) {
 void log_step(TrackerSet& trackers, std::int64_t step) {
   TrackedValues values;
   values.entries = {
-      {"train/loss", 1.0 / static_cast<double>(step + 1)},
+      {"train/loss", 20.0 / static_cast<double>(step + 20)},
       {"epoch", step / 10},
       {"note", std::string("step \"") + std::to_string(step) + "\" ✓"}};
   if (step == 2) {
@@ -81,8 +83,10 @@ struct RunArguments {
   fs::path folder;
   std::int64_t first = 0;
   std::int64_t end = 0;
+  std::string project = "team/project";
   std::int64_t save_after = -1;
-  bool kill = false;
+  std::chrono::milliseconds pause{0};
+  std::optional<std::chrono::milliseconds> kill_after = std::nullopt;
 };
 
 RunArguments run_arguments(const std::vector<std::string>& words) {
@@ -92,20 +96,26 @@ RunArguments run_arguments(const std::vector<std::string>& words) {
       .first = std::stoll(words.at(2)),
       .end = std::stoll(words.at(3))};
   for (std::size_t i = 4; i < words.size(); ++i) {
-    if (words[i] == "save") {
+    if (words[i] == "project") {
+      arguments.project = words.at(++i);
+    } else if (words[i] == "save") {
       arguments.save_after = std::stoll(words.at(++i));
+    } else if (words[i] == "pause") {
+      arguments.pause = std::chrono::milliseconds(std::stoll(words.at(++i)));
+    } else if (words[i] == "kill") {
+      arguments.kill_after =
+          std::chrono::milliseconds(std::stoll(words.at(++i)));
     }
-    arguments.kill = arguments.kill || words[i] == "kill";
   }
   return arguments;
 }
 
 void write_run(const RunArguments& arguments) {
   const fs::path state = arguments.folder / "state.json";
-  TrackerSet trackers;
+  TrackerSet trackers({.finish_timeout = std::chrono::minutes(1)});
   trackers.add(
       make_tracker(arguments.tracker),
-      {.project = "team/project",
+      {.project = arguments.project,
        .run = {},
        .logging_dir = arguments.folder,
        .kwargs = {}});
@@ -121,10 +131,10 @@ void write_run(const RunArguments& arguments) {
     if (step == arguments.save_after) {
       write_file(state, trackers.state_dict().dump());
     }
+    std::this_thread::sleep_for(arguments.pause);
   }
-  if (arguments.kill) {
-    // The guide promises that values are in the files after 50 ms.
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+  if (arguments.kill_after) {
+    std::this_thread::sleep_for(*arguments.kill_after);
     std::raise(SIGKILL);
   }
   trackers.finish();

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <exception>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -156,17 +157,26 @@ void CsvTracker::write_config(const Json& config) {
 }
 
 void CsvTracker::add_columns(const std::vector<TrackedEntry>& entries) {
-  bool added = false;
+  const std::size_t before = columns_.size();
   for (const TrackedEntry& entry : entries) {
     const std::string key = entry.key;
     if (!std::holds_alternative<Histogram>(entry.value) &&
         column_of_.emplace(key, columns_.size()).second) {
       columns_.push_back(key);
-      added = true;
     }
   }
-  if (added) {
+  if (columns_.size() == before) {
+    return;
+  }
+  try {
     rewrite_header();
+  } catch (const std::exception&) {
+    // The file has its old header: the next call adds the columns again.
+    for (std::size_t i = before; i < columns_.size(); ++i) {
+      column_of_.erase(columns_[i]);
+    }
+    columns_.resize(before);
+    throw;
   }
 }
 

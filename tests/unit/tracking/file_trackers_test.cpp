@@ -296,6 +296,27 @@ TEST(Csv, AddsColumnsAndQuotesText) {
   EXPECT_THAT(csv_steps(text), ElementsAre("_step", "0", "1"));
 }
 
+TEST(Csv, AddsAColumnAfterTheDiskWasFull) {
+  const TemporaryDirectory folder;
+  CsvTracker tracker;
+  tracker.start(setup_in(folder.path(), "run"));
+  tracker.log(values_at(0, {{"loss", 1.0}}));
+  tracker.flush();
+  {
+    const FileSizeLimit limit(10);
+    EXPECT_THAT(
+        message_of<IoError>([&] { tracker.log(values_at(1, {{"new", 2.0}})); }),
+        StartsWith("cannot write "));
+  }
+
+  tracker.log(values_at(2, {{"new", 3.0}}));
+  tracker.finish();
+
+  const std::string text = folder.read("project/run/metrics.csv");
+  EXPECT_THAT(text, StartsWith("_step,_time,loss,new\n"));
+  EXPECT_THAT(csv_steps(text), ElementsAre("_step", "0", "2"));
+}
+
 TEST(Csv, HasTenThousandColumns) {
   const TemporaryDirectory folder;
   CsvTracker tracker;

@@ -15,7 +15,7 @@ python=$(tools/python_env.sh "${extras[@]}")
 make --no-print-directory python PRESET="${PRESET:-gcc}" PYTHON="$python"
 
 # A name after the file selects one test class.
-tests=("test_names" "test_objects" "test_accelerator" "test_processes Tutorial" "test_notebook Launching")
+tests=("test_names" "test_services" "test_objects" "test_accelerator" "test_processes Tutorial" "test_notebook Launching")
 if [ "$kind" = full ]; then
   tests=()
   for file in python/tests/test_*.py; do

@@ -109,11 +109,11 @@ def register_tracker_class(tracker_class: type) -> type:
 class Adapter:
     """What the C++ core calls instead of a Python tracker."""
 
-    def __init__(self, tracker: Optional[GeneralTracker], tracker_class: type):
+    def __init__(self, tracker: Optional[GeneralTracker], tracker_class: type, name: Optional[str] = None):
         self.instance = tracker
         self._class = tracker_class
         source = tracker or tracker_class
-        self.name = source.name
+        self.name = name or source.name
         self.requires_logging_directory = bool(source.requires_logging_directory)
         self.main_process_only = bool(source.main_process_only)
 
@@ -141,6 +141,8 @@ class Adapter:
 
 def chosen(log_with: Any) -> list:
     """The names and adapters for `Accelerator(log_with=…)`."""
+    from ._services import class_named
+
     if log_with is None:
         return []
     result = []
@@ -150,6 +152,8 @@ def chosen(log_with: Any) -> list:
             result.append(Adapter(choice, type(choice)))
         elif isinstance(choice, str) and choice in _registered:
             result.append(Adapter(None, _registered[choice]))
+        elif isinstance(choice, str) and (named := class_named(choice)):
+            result.append(Adapter(None, named, choice))
         elif isinstance(choice, str):
             result.append(choice)
         else:

@@ -91,6 +91,13 @@ class PythonTrackers(TrackerTest):
         with self.assertRaisesRegex(errors.ArgumentError, "named `list` is already registered"):
             register_tracker_class(Another)
 
+    def test_may_be_named_by_module_and_class(self):
+        accelerator = Accelerator(cpu=True, log_with="test_tracking:ListTracker")
+        accelerator.init_trackers("project", init_kwargs={"test_tracking:ListTracker": {"tags": [1]}})
+        accelerator.finish_trackers()
+        tracker = accelerator.get_tracker("test_tracking:ListTracker", unwrap=True)
+        self.assertEqual(tracker[0], ("made", "project", {"tags": [1]}))
+
     def test_must_define_all_attributes(self):
         class Incomplete(GeneralTracker):
             name = "incomplete"
@@ -120,7 +127,7 @@ class PythonTrackers(TrackerTest):
         )
         result = self.run_code(code)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual(result.stderr.count("did not keep some values"), 1, result.stderr)
+        self.assertEqual(result.stderr.count("failed to store some values"), 1, result.stderr)
         self.assertIn("KeyError: 'gone'", result.stderr)
         self.assertIn("lost up to 3 of 3 calls", result.stderr)
 
@@ -194,8 +201,8 @@ class NativeTrackers(TrackerTest):
     def test_are_checked_by_the_constructor(self):
         with self.assertRaisesRegex(errors.ArgumentError, "unknown tracker: `tensorbord`"):
             Accelerator(cpu=True, log_with="tensorbord")
-        with self.assertRaisesRegex(errors.UnsupportedError, "no tracker `comet_ml`"):
-            Accelerator(cpu=True, log_with=["comet_ml"])
+        with self.assertRaisesRegex(errors.ArgumentError, "cannot import the tracker `no_module:Class`"):
+            Accelerator(cpu=True, log_with=["no_module:Class"])
         with self.assertRaisesRegex(errors.ArgumentError, "needs a folder"):
             Accelerator(cpu=True, log_with="tensorboard")
         with self.assertRaisesRegex(errors.ArgumentError, "`log_with` contains a `int`"):

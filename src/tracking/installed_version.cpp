@@ -16,19 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<fs::path> python_on_path(const Environment& environment) {
-  const std::string path = environment.get("PATH").value_or("");
-  for (const std::string& folder : split(path, ':')) {
-    const fs::path candidate = fs::path(folder) / "python3";
-    std::error_code ignored;
-    if (!folder.empty() && fs::is_regular_file(candidate, ignored) &&
-        ::access(candidate.c_str(), X_OK) == 0) {
-      return candidate;
-    }
-  }
-  return std::nullopt;
-}
-
 std::vector<fs::path> sorted_entries(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code ignored;
@@ -88,6 +75,19 @@ std::vector<fs::path> package_folders(const Environment& environment) {
 }
 
 }  // namespace
+
+std::optional<fs::path> python_on_path(const Environment& environment) {
+  const std::string path = environment.get("PATH").value_or("");
+  for (const std::string& folder : split(path, ':')) {
+    const fs::path candidate = fs::path(folder) / "python3";
+    std::error_code ignored;
+    if (!folder.empty() && fs::is_regular_file(candidate, ignored) &&
+        ::access(candidate.c_str(), X_OK) == 0) {
+      return candidate;
+    }
+  }
+  return std::nullopt;
+}
 
 std::optional<std::string> installed_version(
     const std::string& package, const Environment& environment) {

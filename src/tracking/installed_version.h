@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the version of an installed Python package, without running Python.
+// Finds Python, and the version of an installed package, without running
+// Python.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
 #include "config/environment.h"
 
 namespace accelerate {
+
+/// Returns the path of `python3` in the first folder of `PATH` that has one.
+std::optional<std::filesystem::path> python_on_path(
+    const Environment& environment);
 
 /// Returns the version of `package` that `python3`, as found on `PATH`,
 /// imports: from `PYTHONPATH`, from the folders of its virtual environment or

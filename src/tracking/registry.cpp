@@ -15,6 +15,7 @@
 #include "tracking/dvclive_tracker.h"
 #include "tracking/json_lines_tracker.h"
 #include "tracking/mlflow_tracker.h"
+#include "tracking/python_tracker.h"
 #include "tracking/tensorboard_tracker.h"
 #include "tracking/trackio_tracker.h"
 #include "tracking/wandb_tracker.h"
@@ -29,7 +30,7 @@ std::pair<std::string, MakeTracker> built_in() {
   return {Tracker::kName, [] { return std::make_shared<Tracker>(); }};
 }
 
-const std::map<std::string, MakeTracker>& built_in_trackers() {
+const std::map<std::string, MakeTracker>& native_trackers() {
   static const std::map<std::string, MakeTracker> trackers{
       built_in<CsvTracker>(),
       built_in<DvcliveTracker>(),
@@ -41,8 +42,22 @@ const std::map<std::string, MakeTracker>& built_in_trackers() {
   return trackers;
 }
 
+std::map<std::string, MakeTracker> all_built_in_trackers() {
+  std::map<std::string, MakeTracker> trackers = native_trackers();
+  for (const std::string& name : python_service_names()) {
+    trackers[name] = [name] { return std::make_shared<PythonTracker>(name); };
+  }
+  return trackers;
+}
+
+const std::map<std::string, MakeTracker>& built_in_trackers() {
+  static const std::map<std::string, MakeTracker> trackers =
+      all_built_in_trackers();
+  return trackers;
+}
+
 // Trackers of the Python library that this library lacks.
-constexpr std::array kOnlyInPython{"aim", "clearml", "comet_ml", "swanlab"};
+constexpr std::array kOnlyInPython{"dvclive", "trackio"};
 
 struct RegisteredTrackers {
   std::mutex mutex;
@@ -79,14 +94,14 @@ std::string quoted_names() {
           similar.empty() ? "" : " ",
           "use one of ",
           quoted_names(),
-          ", or `all`"));
+          ", or `all`; `module:Class` names a tracker class in Python"));
 }
 
 }  // namespace
 
 std::vector<std::string> file_tracker_names() {
   std::vector<std::string> names;
-  for (const auto& [name, make] : built_in_trackers()) {
+  for (const auto& [name, make] : native_trackers()) {
     if (make()->requires_logging_directory()) {
       names.push_back(name);
     }
@@ -120,6 +135,9 @@ std::shared_ptr<GeneralTracker> make_tracker(const std::string& name) {
         found != registered.makers.end()) {
       make = found->second;
     }
+  }
+  if (!make && names_python_class(name)) {
+    return std::make_shared<PythonTracker>(name);
   }
   if (!make) {
     throw_unknown_tracker(name);

@@ -18,9 +18,9 @@ std::vector<std::string> tracker_names();
 /// need nothing but a folder.
 std::vector<std::string> file_tracker_names();
 
-/// Creates a tracker. Throws `ArgumentError` for an unknown name, and
-/// `UnsupportedError` for a tracker that only the Python library has. Both
-/// errors list the available names.
+/// Creates a tracker; `module:Class` names a tracker class in Python. Throws
+/// `ArgumentError` for an unknown name, and `UnsupportedError` for a tracker
+/// that only the Python library has. Both errors list the available names.
 std::shared_ptr<GeneralTracker> make_tracker(const std::string& name);
 
 }  // namespace accelerate

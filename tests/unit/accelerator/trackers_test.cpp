@@ -222,8 +222,8 @@ TEST(Trackers, AreCheckedByTheConstructor) {
       message_of<ArgumentError>([] { TrackedRun run({"tensorbord"}); }),
       "`log_with` names an unknown tracker: `tensorbord`");
   EXPECT_EQ(
-      message_of<UnsupportedError>([] { TrackedRun run({"clearml"}); }),
-      "this version has no tracker `clearml`");
+      message_of<ArgumentError>([] { TrackedRun run({"aim"}); }),
+      "tracker `aim` needs a folder for its files");
   EXPECT_EQ(
       message_of<ArgumentError>([] {
         TrackedRun run(

@@ -11,6 +11,7 @@
 //         {.log_with = {std::make_shared<PrintTracker>()}});
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
@@ -142,6 +143,9 @@ class ACCELERATE_API GeneralTracker {
   virtual void flush();
   /// Called once, at the end of the training.
   virtual void finish();
+  /// Returns how long the end of the training waits for this tracker, if that
+  /// is more than ten seconds.
+  virtual std::chrono::milliseconds finish_timeout() const;
 
   /// Returns a value that identifies this run, for checkpoints.
   virtual Json state_dict() const;

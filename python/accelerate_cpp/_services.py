@@ -10,8 +10,8 @@ import importlib
 import io
 import math
 import os
+import re
 import sys
-import tempfile
 from typing import Any, Callable, Optional
 
 from . import errors
@@ -144,7 +144,8 @@ class ClearMLTracker(ServiceTracker):
         for key, value in values.items():
             title, series = self.title_and_series(key)
             histogram = _histogram(value)
-            if isinstance(value, str):
+            # ClearML would store the numbers that are not finite as 0.
+            if isinstance(value, str) or isinstance(value, float) and not math.isfinite(value):
                 logger.report_text(f"{key}: {value}", print_console=False)
             elif histogram is not None:
                 labels = [f"{limit:g}" for limit in histogram["limits"]]
@@ -191,7 +192,9 @@ class CometMLTracker(ServiceTracker):
             if isinstance(value, str):
                 self.run.log_other(key, value, **kwargs)
             elif _histogram(value) is None:
-                self.run.log_metric(key, value, step=step, **kwargs)
+                # Comet stores a bool as text.
+                number = int(value) if isinstance(value, bool) else value
+                self.run.log_metric(key, number, step=step, **kwargs)
 
     def log_images(self, values: dict, step: Optional[int] = None) -> None:
         for key, png_files in values.items():
@@ -214,10 +217,11 @@ class SwanLabTracker(ServiceTracker):
 
     def start(self) -> None:
         self.swanlab = self.import_package()
-        self.run = self.swanlab.init(**{"project": self.project, **self.options})
+        project = re.sub(r"[^0-9a-zA-Z_\-+.]", lambda found: f"_x{ord(found[0]):X}_", self.project)
+        self.run = self.swanlab.init(**{"project": project, **self.options})
 
     def store_init_configuration(self, values: dict) -> None:
-        self.swanlab.config.update(values, allow_val_change=True)
+        self.swanlab.config.update(values)
 
     def log(self, values: dict, step: Optional[int] = None, **kwargs) -> None:
         data = {
@@ -229,16 +233,8 @@ class SwanLabTracker(ServiceTracker):
             self.run.log(data, step=step, **kwargs)
 
     def log_images(self, values: dict, step: Optional[int] = None) -> None:
-        # SwanLab reads images of Pillow or files; it does not require Pillow.
-        with tempfile.TemporaryDirectory() as folder:
-            for key, png_files in values.items():
-                images = []
-                for index, png in enumerate(png_files):
-                    path = os.path.join(folder, f"{index}.png")
-                    with open(path, "wb") as file:
-                        file.write(png)
-                    images.append(self.swanlab.Image(path))
-                self.run.log({key: images}, step=step)
+        for key, png_files in values.items():
+            self.run.log({key: [self.swanlab.Image(picture) for picture in self.pictures(png_files)]}, step=step)
 
     def finish(self) -> None:
         self.run.finish()

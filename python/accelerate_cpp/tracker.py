@@ -16,7 +16,7 @@ one answer to each of them: `{}`, or `{"error": …, "hint": …, "kind": …}`.
     finish
 
 If the program ends without `finish`, this process handles the requests that it has received, finishes the tracker, and
-kills itself and its own child processes after at most ten seconds.
+kills itself and its own child processes after at most 30 seconds.
 """
 
 import base64
@@ -31,7 +31,7 @@ from typing import Optional
 
 PROTOCOL = 1
 SOCKET, STDERR = 3, 4
-ORPHAN_SECONDS = 10.0
+ORPHAN_SECONDS = 30.0
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 
 

@@ -72,7 +72,7 @@ class Services(unittest.TestCase):
             tracker.start()
         task.init.assert_called_once_with(project_name="chosen", task_name="first")
         logger = tracker.tracker.get_logger()
-        tracker.log({"loss": 0.5, "eval_f1": 1, "t": "x", "h": HISTOGRAM}, step=3)
+        tracker.log({"loss": 0.5, "eval_f1": 1, "t": "x", "h": HISTOGRAM, "bad": float("nan")}, step=3)
         self.assertEqual(
             logger.method_calls,
             [
@@ -80,6 +80,7 @@ class Services(unittest.TestCase):
                 mock.call.report_scalar(title="f1", series="eval", value=1, iteration=3),
                 mock.call.report_text("t: x", print_console=False),
                 mock.call.report_histogram("h", "train", [3.0, 4.0], iteration=3, xlabels=["1", "2"]),
+                mock.call.report_text("bad: nan", print_console=False),
             ],
         )
         logger.reset_mock()
@@ -130,13 +131,13 @@ class Services(unittest.TestCase):
             init=mock.Mock(),
             config=mock.Mock(),
             Text=lambda text: ("text", text),
-            Image=lambda path: open(path, "rb").close(),
+            Image=lambda picture: picture,
         )
-        tracker = _services.class_named("swanlab")("project", mode="offline")
+        tracker = _services.class_named("swanlab")("team/project", mode="offline")
         tracker.start()
-        package.init.assert_called_once_with(project="project", mode="offline")
+        package.init.assert_called_once_with(project="team_x2F_project", mode="offline")
         tracker.store_init_configuration({"lr": 1})
-        package.config.update.assert_called_once_with({"lr": 1}, allow_val_change=True)
+        package.config.update.assert_called_once_with({"lr": 1})
         tracker.log({"a": 0.5, "t": "x", "h": HISTOGRAM}, step=3)
         tracker.log({"h": HISTOGRAM}, step=3)
         tracker.log_images({"i": [b"1", b"2"]}, step=4)
@@ -145,7 +146,7 @@ class Services(unittest.TestCase):
             tracker.tracker.method_calls,
             [
                 mock.call.log({"a": 0.5, "t": ("text", "x")}, step=3),
-                mock.call.log({"i": [None, None]}, step=4),
+                mock.call.log({"i": [("picture", b"1"), ("picture", b"2")]}, step=4),
                 mock.call.finish(),
             ],
         )

@@ -174,6 +174,10 @@ void PythonTracker::finish() {
   process_->wait(limits_.finish);
 }
 
+std::chrono::milliseconds PythonTracker::finish_timeout() const {
+  return limits_.finish;
+}
+
 void PythonTracker::call(
     const Json& request, std::chrono::milliseconds timeout) {
   const Json answer = process_->call(request, timeout);

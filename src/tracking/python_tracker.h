@@ -38,6 +38,7 @@ class PythonTracker : public GeneralTracker {
   void log_images(const TrackedImages& images) override;
   void log_table(const TrackedTable& table) override;
   void finish() override;
+  std::chrono::milliseconds finish_timeout() const override;
 
  private:
   /// Sends a request; throws the error in the answer.

@@ -44,6 +44,10 @@ void GeneralTracker::flush() {
 void GeneralTracker::finish() {
 }
 
+std::chrono::milliseconds GeneralTracker::finish_timeout() const {
+  return {};
+}
+
 Json GeneralTracker::state_dict() const {
   return {};
 }

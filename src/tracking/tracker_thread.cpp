@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tracking/tracker_thread.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -132,6 +133,8 @@ TrackerThread::TrackerThread(
   shared_->name = tracker->name();
   shared_->tracker = std::move(tracker);
   shared_->limits = limits;
+  shared_->limits.finish_timeout =
+      std::max(limits.finish_timeout, shared_->tracker->finish_timeout());
   start_thread_without_signals([shared = shared_] { work(*shared); }).detach();
 }
 
@@ -199,19 +202,18 @@ void TrackerThread::finish() {
     // What the thread has not taken yet stays undelivered.
     shared_->queue.clear();
   }
-  if (lost == 0 && in_time) {
-    return;
+  std::vector<std::string> problems;
+  if (!in_time) {
+    problems.emplace_back("did not finish in time");
   }
-  print_tracker_warning(str_cat(
-      "tracker `",
-      shared_->name,
-      "` ",
-      in_time ? "" : "did not finish in time and ",
-      "lost up to ",
-      lost,
-      " of ",
-      shared_->added,
-      " calls"));
+  if (lost > 0) {
+    problems.push_back(
+        str_cat("lost up to ", lost, " of ", shared_->added, " calls"));
+  }
+  if (!problems.empty()) {
+    print_tracker_warning(
+        str_cat("tracker `", shared_->name, "` ", join(problems, " and ")));
+  }
 }
 
 }  // namespace accelerate

@@ -429,6 +429,16 @@ TEST_F(PythonTrackers, NeedThePackageOfTheSameVersion) {
       "version of accelerate_cpp");
 }
 
+TEST_F(PythonTrackers, HaveMoreTimeToFinishThanOtherTrackers) {
+  testing::internal::CaptureStderr();
+  TrackerSet trackers({.finish_timeout = milliseconds(1)});
+  trackers.add(make_tracker("recorder:Recorder"), setup());
+  trackers.finish();
+
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "to stdout\n");
+  EXPECT_EQ(calls().back(), "finished []");
+}
+
 TEST_F(PythonTrackers, AreNotImportedFromTheCurrentFolder) {
   folder_.write("accelerate_cpp/__init__.py", "raise SystemExit('wrong')");
   folder_.write("json.py", "raise SystemExit('wrong')");

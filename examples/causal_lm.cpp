@@ -44,6 +44,8 @@ struct TrainingOptions {
   std::int64_t block_size = 64;
   double learning_rate = 2e-3;
   std::uint64_t seed = 42;
+  std::string project_dir = "logs";
+  std::vector<accelerate::LogWith> log_with = {};
 };
 
 [[noreturn]] void print_usage_and_exit(int code) {
@@ -51,18 +53,19 @@ struct TrainingOptions {
   out << "usage: causal_lm [--option value]...\n"
          "options: --train_file --tokenizer "
          "--output_dir --prompt --num_epochs --batch_size --block_size "
-         "--learning_rate --seed\n";
+         "--learning_rate --seed --project_dir --with_tracking\n";
   std::exit(code);
 }
 
 TrainingOptions parse(int argc, char** argv) {
   std::map<std::string, std::string> arguments;
-  for (int i = 1; i < argc; i += 2) {
+  for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    if (!name.starts_with("--") || i + 1 == argc) {
+    const bool has_value = name != "--with_tracking";
+    if (!name.starts_with("--") || (has_value && i + 1 == argc)) {
       print_usage_and_exit(name == "--help" ? 0 : 2);
     }
-    arguments[name.substr(2)] = argv[i + 1];
+    arguments[name.substr(2)] = has_value ? argv[++i] : "";
   }
   const auto take = [&](const char* name, const std::string& default_value) {
     const auto found = arguments.extract(name);
@@ -78,6 +81,10 @@ TrainingOptions parse(int argc, char** argv) {
   options.block_size = std::stoll(take("block_size", "64"));
   options.learning_rate = std::stod(take("learning_rate", "2e-3"));
   options.seed = std::stoull(take("seed", "42"));
+  options.project_dir = take("project_dir", "logs");
+  if (arguments.erase("with_tracking") > 0) {
+    options.log_with = {"all"};
+  }
   if (!arguments.empty()) {
     print_usage_and_exit(2);
   }
@@ -169,7 +176,12 @@ std::string generate(
 // endregion
 
 void train(const TrainingOptions& options) {
-  accelerate::Accelerator accelerator({.split_batches = true});
+  accelerate::Accelerator accelerator({
+      .split_batches = true,
+      .project_dir = options.project_dir,
+      .log_with = options.log_with,
+  });
+  accelerator.init_trackers("causal_lm");
   accelerate::set_seed(options.seed);
 
   const auto tokenizer =
@@ -213,12 +225,15 @@ void train(const TrainingOptions& options) {
       lr_scheduler.step();
       optimizer.zero_grad();
       progress_bar.update(1);
+      accelerator.log(
+          {{"train/loss", outputs.loss},
+           {"lr", lr_scheduler.get_last_lr().front()}},
+          {.step = progress_bar.n()});
     }
-    accelerator.print(
-        "epoch ",
-        epoch,
-        ": perplexity ",
-        evaluate(accelerator, model, eval_dataloader));
+    const double perplexity = evaluate(accelerator, model, eval_dataloader);
+    accelerator.print("epoch ", epoch, ": perplexity ", perplexity);
+    accelerator.log(
+        {{"eval/perplexity", perplexity}}, {.step = progress_bar.n()});
   }
 
   accelerator.print(generate(model, tokenizer, options, accelerator.device()));

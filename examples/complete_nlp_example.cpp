@@ -53,8 +53,9 @@ struct TrainingOptions {
   std::string lr_scheduler = "linear";
   std::uint64_t seed = 42;
   std::optional<accelerate::Precision> mixed_precision = std::nullopt;
+  std::string project_dir = {};  // For logs; by default, the folder `logs`.
+  std::vector<accelerate::LogWith> log_with = {};
   // New code
-  std::string project_dir = {};              // Saves checkpoints here.
   std::int64_t checkpointing_steps = 0;      // 0: after each epoch.
   std::int64_t checkpoints_total_limit = 3;  // Removes the oldest.
   std::string resume_from_checkpoint = {};   // A folder, or `latest`.
@@ -65,7 +66,6 @@ struct TrainingOptions {
   std::int64_t num_workers = 0;
   std::string profile = {};  // Writes traces here.
   bool gradient_checkpointing = false;
-  bool with_tracking = false;  // Logs to project_dir, or to the folder `logs`.
   // End of new code
 };
 // New code
@@ -98,25 +98,26 @@ struct BestResult {
       << " [--option value]...\n"
          "options: --checkpoint --data --output_dir "
          "--num_epochs --batch_size --learning_rate --lr_scheduler "
-         "--seed --mixed_precision\n";
+         "--seed --mixed_precision --project_dir --with_tracking\n";
   // New code
-  out << "more options: --project_dir --checkpointing_steps "
+  out << "more options: --checkpointing_steps "
          "--checkpoints_total_limit --resume_from_checkpoint "
          "--gradient_accumulation_steps --max_grad_norm "
          "--stop_at_accuracy --patience --num_workers --profile "
-         "--gradient_checkpointing --with_tracking\n";
+         "--gradient_checkpointing\n";
   // End of new code
   std::exit(code);
 }
 
 TrainingOptions parse(int argc, char** argv) {
   std::map<std::string, std::string> arguments;
-  for (int i = 1; i < argc; i += 2) {
+  for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    if (!name.starts_with("--") || i + 1 == argc) {
+    const bool has_value = name != "--with_tracking";
+    if (!name.starts_with("--") || (has_value && i + 1 == argc)) {
       print_usage_and_exit(name == "--help" ? 0 : 2);
     }
-    arguments[name.substr(2)] = argv[i + 1];
+    arguments[name.substr(2)] = has_value ? argv[++i] : "";
   }
   const auto take = [&](const char* name) {
     const auto found = arguments.extract(name);
@@ -134,13 +135,16 @@ TrainingOptions parse(int argc, char** argv) {
   if (const auto name = take("mixed_precision")) {
     options.mixed_precision = accelerate::parse_precision(*name);
   }
+  options.project_dir = take("project_dir").value_or("");
+  if (take("with_tracking")) {
+    options.log_with = {"all"};
+  }
   // New code
   const auto take_number = [&](const char* name, auto& field) {
     if (const auto value = take(name)) {
       field = static_cast<std::decay_t<decltype(field)>>(std::stod(*value));
     }
   };
-  options.project_dir = take("project_dir").value_or("");
   take_number("checkpointing_steps", options.checkpointing_steps);
   take_number("checkpoints_total_limit", options.checkpoints_total_limit);
   options.resume_from_checkpoint = take("resume_from_checkpoint").value_or("");
@@ -153,7 +157,6 @@ TrainingOptions parse(int argc, char** argv) {
   options.profile = take("profile").value_or("");
   options.gradient_checkpointing =
       take("gradient_checkpointing").value_or("no") == "yes";
-  options.with_tracking = take("with_tracking").value_or("no") == "yes";
   // End of new code
   if (!arguments.empty()) {
     print_usage_and_exit(2);
@@ -220,6 +223,22 @@ Scores evaluate(
 int exit_code = 0;
 
 // End of new code
+// The folders of the run.
+accelerate::ProjectConfiguration project(const TrainingOptions& options) {
+  return {
+      // New code
+      .project_dir = options.project_dir,  // Of the checkpoints.
+      // End of new code
+      .logging_dir = options.project_dir.empty() ? "logs" : options.project_dir,
+      // New code
+      .automatic_checkpoint_naming = !options.project_dir.empty(),
+      .total_limit = options.project_dir.empty()
+                         ? std::nullopt
+                         : std::optional(options.checkpoints_total_limit),
+      // End of new code
+  };
+}
+
 void train(const TrainingOptions& options) {
   // `batch_size` is the total over all processes, so the number of processes
   // does not change the result.
@@ -228,17 +247,9 @@ void train(const TrainingOptions& options) {
       .mixed_precision = options.mixed_precision,
       // New code
       .gradient_accumulation_steps = options.gradient_accumulation_steps,
-      .project_config =
-          options.project_dir.empty()
-              ? accelerate::ProjectConfiguration{.logging_dir = "logs"}
-              : accelerate::ProjectConfiguration{
-                    .project_dir = options.project_dir,
-                    .automatic_checkpoint_naming = true,
-                    .total_limit = options.checkpoints_total_limit},
-      .log_with = options.with_tracking
-                      ? std::vector<accelerate::LogWith>{"all"}
-                      : std::vector<accelerate::LogWith>{},
       // End of new code
+      .project_config = project(options),
+      .log_with = options.log_with,
   });
   accelerate::set_seed(options.seed);
 
@@ -280,17 +291,17 @@ void train(const TrainingOptions& options) {
 
   accelerator.prepare(
       model, optimizer, train_dataloader, eval_dataloader, lr_scheduler);
-  // New code
-  BestResult best;
-  accelerator.register_for_checkpointing(best);
   accelerator.init_trackers(
-      "complete_nlp_example",
+      program_invocation_short_name,
       accelerate::Json::object(
           {{"num_epochs", options.num_epochs},
            {"batch_size", options.batch_size},
            {"learning_rate", options.learning_rate},
            {"lr_scheduler", options.lr_scheduler},
            {"seed", options.seed}}));
+  // New code
+  BestResult best;
+  accelerator.register_for_checkpointing(best);
 
   std::int64_t first_epoch = 0;
   if (!options.resume_from_checkpoint.empty()) {
@@ -350,11 +361,11 @@ void train(const TrainingOptions& options) {
       lr_scheduler.step();
       optimizer.zero_grad();
       progress_bar.update(1);
-      // New code
       accelerator.log(
           {{"train/loss", outputs.loss},
            {"lr", lr_scheduler.get_last_lr().front()}},
           {.step = progress_bar.n()});
+      // New code
       if (progress_bar.n() % 10 == 0) {  // item() waits for the device.
         progress_bar.set_postfix(
             "loss=" + std::to_string(outputs.loss.item<double>()));
@@ -379,10 +390,10 @@ void train(const TrainingOptions& options) {
     // End of new code
     const auto [accuracy, f1] = evaluate(accelerator, model, eval_dataloader);
     accelerator.print("epoch ", epoch, ": accuracy ", accuracy, ", F1 ", f1);
-    // New code
     accelerator.log(
         {{"eval", {{"accuracy", accuracy}, {"f1", f1}}}},
         {.step = progress_bar.n()});
+    // New code
     best.add(accuracy);
     // All processes have the same accuracy here, but they must leave the loop
     // together. The trigger ensures this even if only one process decides to

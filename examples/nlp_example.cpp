@@ -46,6 +46,8 @@ struct TrainingOptions {
   std::string lr_scheduler = "linear";
   std::uint64_t seed = 42;
   std::optional<accelerate::Precision> mixed_precision = std::nullopt;
+  std::string project_dir = {};  // For logs; by default, the folder `logs`.
+  std::vector<accelerate::LogWith> log_with = {};
 };
 
 [[noreturn]] void print_usage_and_exit(int code) {
@@ -54,18 +56,19 @@ struct TrainingOptions {
       << " [--option value]...\n"
          "options: --checkpoint --data --output_dir "
          "--num_epochs --batch_size --learning_rate --lr_scheduler "
-         "--seed --mixed_precision\n";
+         "--seed --mixed_precision --project_dir --with_tracking\n";
   std::exit(code);
 }
 
 TrainingOptions parse(int argc, char** argv) {
   std::map<std::string, std::string> arguments;
-  for (int i = 1; i < argc; i += 2) {
+  for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    if (!name.starts_with("--") || i + 1 == argc) {
+    const bool has_value = name != "--with_tracking";
+    if (!name.starts_with("--") || (has_value && i + 1 == argc)) {
       print_usage_and_exit(name == "--help" ? 0 : 2);
     }
-    arguments[name.substr(2)] = argv[i + 1];
+    arguments[name.substr(2)] = has_value ? argv[++i] : "";
   }
   const auto take = [&](const char* name) {
     const auto found = arguments.extract(name);
@@ -82,6 +85,10 @@ TrainingOptions parse(int argc, char** argv) {
   options.seed = std::stoull(take("seed").value_or("42"));
   if (const auto name = take("mixed_precision")) {
     options.mixed_precision = accelerate::parse_precision(*name);
+  }
+  options.project_dir = take("project_dir").value_or("");
+  if (take("with_tracking")) {
+    options.log_with = {"all"};
   }
   if (!arguments.empty()) {
     print_usage_and_exit(2);
@@ -148,12 +155,21 @@ Scores evaluate(
   return {.accuracy = accuracy.compute(), .f1 = f1.compute().f1};
 }
 
+// The folders of the run.
+accelerate::ProjectConfiguration project(const TrainingOptions& options) {
+  return {
+      .logging_dir = options.project_dir.empty() ? "logs" : options.project_dir,
+  };
+}
+
 void train(const TrainingOptions& options) {
   // `batch_size` is the total over all processes, so the number of processes
   // does not change the result.
   accelerate::Accelerator accelerator({
       .split_batches = true,
       .mixed_precision = options.mixed_precision,
+      .project_config = project(options),
+      .log_with = options.log_with,
   });
   accelerate::set_seed(options.seed);
 
@@ -191,6 +207,14 @@ void train(const TrainingOptions& options) {
 
   accelerator.prepare(
       model, optimizer, train_dataloader, eval_dataloader, lr_scheduler);
+  accelerator.init_trackers(
+      program_invocation_short_name,
+      accelerate::Json::object(
+          {{"num_epochs", options.num_epochs},
+           {"batch_size", options.batch_size},
+           {"learning_rate", options.learning_rate},
+           {"lr_scheduler", options.lr_scheduler},
+           {"seed", options.seed}}));
 
   accelerate::tqdm progress_bar(options.num_epochs * train_dataloader.size());
   for (int epoch = 0; epoch < options.num_epochs; ++epoch) {
@@ -202,10 +226,17 @@ void train(const TrainingOptions& options) {
       lr_scheduler.step();
       optimizer.zero_grad();
       progress_bar.update(1);
+      accelerator.log(
+          {{"train/loss", outputs.loss},
+           {"lr", lr_scheduler.get_last_lr().front()}},
+          {.step = progress_bar.n()});
     }
 
     const auto [accuracy, f1] = evaluate(accelerator, model, eval_dataloader);
     accelerator.print("epoch ", epoch, ": accuracy ", accuracy, ", F1 ", f1);
+    accelerator.log(
+        {{"eval", {{"accuracy", accuracy}, {"f1", f1}}}},
+        {.step = progress_bar.n()});
   }
 
   // region: save

@@ -10,7 +10,9 @@
 // The base program is ../base.cpp.
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
+#include <string>
 #include <vector>
 
 #include <accelerate/accelerate.h>
@@ -65,7 +67,27 @@ torch::nn::Sequential make_model() {
 struct TrainingOptions {
   int num_epochs = 30;
   std::int64_t batch_size = 25;
+  std::string project_dir = "logs";
+  std::vector<accelerate::LogWith> log_with = {};
 };
+
+// Reads the options `--with_tracking` and `--project_dir <folder>`.
+TrainingOptions parse(int argc, char** argv) {
+  TrainingOptions options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--with_tracking") {
+      options.log_with = {"all"};
+    } else if (name == "--project_dir" && i + 1 < argc) {
+      options.project_dir = argv[++i];
+    } else {
+      std::cerr << "usage: " << argv[0]
+                << " [--with_tracking] [--project_dir <folder>]\n";
+      std::exit(2);
+    }
+  }
+  return options;
+}
 
 // Returns the fraction of `split.eval` that the model classifies correctly.
 double train(
@@ -97,6 +119,8 @@ double train(
       optimizer.step();
       optimizer.zero_grad();
       progress_bar.update(1);
+      accelerator.log(
+          {{"train/loss", loss}}, {.step = accelerator.step()});  // added
       // New code
       // region: trigger
       if (loss.item<double>() < 0.05) {  // The loss of this process.
@@ -133,13 +157,14 @@ double train(
 
 }  // namespace
 
-int main(int argc, char**) {
-  if (argc > 1) {
-    std::cerr << "this example has no options\n";
-    return 2;
-  }
-  accelerate::Accelerator accelerator;  // added
-  TrainingOptions options;
+int main(int argc, char** argv) {
+  TrainingOptions options = parse(argc, argv);
+  accelerate::Accelerator accelerator({
+      // added
+      .project_dir = options.project_dir,
+      .log_with = options.log_with,
+  });
+  accelerator.init_trackers("spiral");  // added
   const Split split = split_spiral(0);
   const double accuracy = train(accelerator, split, options);
   accelerator.print(

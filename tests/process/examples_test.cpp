@@ -5,6 +5,7 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -55,11 +56,16 @@ std::string lines_with(const std::string& text, const std::string& prefix) {
   return lines;
 }
 
-CommandResult run_example(const std::string& name, const std::string& option) {
-  CommandOptions command;
-  command.argv = {std::string(ACCELERATE_EXAMPLES_FOLDER) + "/" + name, option};
-  command.timeout = std::chrono::seconds(20);
-  return run_command(command);
+std::vector<std::filesystem::path> files_named(
+    const std::filesystem::path& folder, const std::string& name) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().filename() == name) {
+      files.push_back(entry.path());
+    }
+  }
+  return files;
 }
 
 class Usage : public testing::TestWithParam<const char*> {};
@@ -202,6 +208,58 @@ TEST(CompleteNlpExample, StopsEarlyAndSavesAModelThatLoads) {
       last_number_after(first.out, "epoch 0: accuracy "),
       0.05);
 }
+
+struct TrackedExample {
+  std::string program;
+  std::string options;
+  /// A key in the entry of the last step.
+  std::string last_key;
+};
+
+class WithTracking : public testing::TestWithParam<TrackedExample> {};
+
+TEST_P(WithTracking, LogsTheLossAndTheResult) {
+  const TemporaryDirectory folder;
+  std::string options = GetParam().options;
+  if (options.ends_with("--data")) {
+    options += " " + few_pairs(folder);
+  }
+
+  const auto result = launch_example(
+      2,
+      GetParam().program,
+      "--with_tracking --project_dir " + (folder.path() / "run").string() +
+          " " + options);
+
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto files = files_named(folder.path() / "run", "metrics.jsonl");
+  ASSERT_EQ(files.size(), 1U);
+  std::ifstream file(files.front());
+  std::string last;
+  std::size_t losses = 0;
+  for (std::string line; std::getline(file, line); last = line) {
+    losses += line.find("\"train/loss\"") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GE(losses, 5U);
+  EXPECT_NE(last.find('"' + GetParam().last_key + '"'), std::string::npos)
+      << last;
+  EXPECT_EQ(files_named(folder.path() / "run", "metrics.csv").size(), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Examples,
+    WithTracking,
+    testing::Values(
+        TrackedExample{"base", "", "train/loss"},
+        TrackedExample{"by_feature/local_sgd", "", "train/loss"},
+        TrackedExample{
+            "complete_nlp_example", "--num_epochs 1 --data", "eval/f1"},
+        TrackedExample{"nlp_example", "--num_epochs 1 --data", "eval/f1"},
+        TrackedExample{"causal_lm", "--num_epochs 1", "eval/perplexity"}),
+    [](const auto& example) {
+      const std::string& program = example.param.program;
+      return program.substr(program.rfind('/') + 1);
+    });
 
 TEST(CausalLm, LearnsTheGrammarOfTheSentences) {
   const auto result = launch_example(2, "causal_lm", "");

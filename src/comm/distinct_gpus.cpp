@@ -32,7 +32,7 @@ void check_distinct_gpus(
     if (!nccl_id.empty()) {
       throw UnsupportedError(
           str_cat(
-              text, ", and the same NCCL_HOSTID, `", printable(host_id), "`"),
+              text, ", and the same NCCL_HOSTID, `", printable(nccl_id), "`"),
           "unset NCCL_HOSTID, and use one GPU per rank, or `accelerate launch "
           "--ranks_per_gpu`, which gives each rank on a GPU its own value");
     }

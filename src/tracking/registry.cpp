@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tracking/registry.h"
 
-#include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -56,9 +54,6 @@ const std::map<std::string, MakeTracker>& built_in_trackers() {
   return trackers;
 }
 
-// Trackers of the Python library that this library lacks.
-constexpr std::array kOnlyInPython{"dvclive", "trackio"};
-
 struct RegisteredTrackers {
   std::mutex mutex;
   std::map<std::string, MakeTracker> makers;
@@ -78,14 +73,6 @@ std::string quoted_names() {
 }
 
 [[noreturn]] void throw_unknown_tracker(const std::string& name) {
-  if (std::ranges::find(kOnlyInPython, name) != kOnlyInPython.end()) {
-    throw UnsupportedError(
-        str_cat("this version has no tracker `", name, "`"),
-        str_cat(
-            "use one of ",
-            quoted_names(),
-            ", or derive a class from GeneralTracker"));
-  }
   const std::string similar = did_you_mean(name, tracker_names());
   throw ArgumentError(
       str_cat("`log_with` names an unknown tracker: `", printable(name), "`"),

@@ -193,9 +193,10 @@ std::string configuration_markdown() {
          "variable overrides a file, and a file overrides the "
          "default.\n`accelerate explain` shows the value of every setting and "
          "where it came from, and `accelerate launch` prints the files it has "
-         "read.\n`cxx` and `cxx_flags` choose a program to run, so a "
-         "configuration file may set them only if it is in your own "
-         "configuration folder and no other user can write to it.\n" +
+         "read.\n`cxx` and `cxx_flags` can make `accelerate launch` "
+         "run arbitrary commands, so a configuration file may set these keys "
+         "only if the file is in your own configuration folder and no other "
+         "user can write to the file.\n" +
          settings_markdown(
              "`default_config.yaml`, shared with Hugging Face Accelerate",
              SettingFile::python) +

@@ -42,7 +42,7 @@ fs::path data_folder(
     throw ConfigError(
         "--sys_prefix needs an active virtual environment, but neither "
         "VIRTUAL_ENV nor CONDA_PREFIX is set",
-        "activate one first, or pass `--prefix <folder>`");
+        "activate a virtual environment first, or pass `--prefix <folder>`");
   }
   if (const auto folder = environment.get("JUPYTER_DATA_DIR")) {
     return *folder;

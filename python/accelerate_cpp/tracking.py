@@ -158,7 +158,7 @@ def chosen(log_with: Any) -> list:
             result.append(choice)
         else:
             raise errors.ArgumentError(
-                f"`log_with` contains a `{type(choice).__name__}`", "pass names and GeneralTracker objects"
+                f"`log_with` contains a `{type(choice).__name__}`", "pass tracker names or `GeneralTracker` objects"
             )
     return result
 

@@ -72,7 +72,7 @@ echo '// another' >>train.cpp
 if text=$(PATH=$work/bare accelerate-cpp launch --cpu train.cpp 2>&1); then
   fail "a source was compiled without a compiler: $text"
 fi
-[[ $text == *"cannot run the compiler g++: No such file"*"hint: install it"* ]] ||
+[[ $text == *"cannot run the compiler g++: No such file"*"hint: install the compiler"* ]] ||
   fail "without a compiler the command printed: $text"
 
 # A user's CMake project with the libraries, headers and the CMake package.

@@ -34,7 +34,8 @@ void check_distinct_gpus(
           str_cat(
               text, ", and the same NCCL_HOSTID, `", printable(nccl_id), "`"),
           "unset NCCL_HOSTID, and use one GPU per rank, or `accelerate launch "
-          "--ranks_per_gpu`, which gives each rank on a GPU its own value");
+          "--ranks_per_gpu`, which gives each rank on a GPU its own "
+          "NCCL_HOSTID");
     }
     throw UnsupportedError(
         str_cat(text, ", but NCCL needs one GPU per rank"),

@@ -186,8 +186,9 @@ const std::vector<Variable>& other_variables() {
        "existing value is kept."},
       {"NCCL_HOSTID",
        worker,
-       "With `--ranks_per_gpu`, different in all processes that share a GPU; "
-       "NCCL then treats them as processes on different machines."},
+       "With `--ranks_per_gpu`, each process that shares a GPU gets a "
+       "different value, so that NCCL treats these processes as running on "
+       "different machines."},
       {"GLOO_SOCKET_IFNAME",
        worker,
        "Network interface for Gloo: `lo` if the job runs on a single machine, "

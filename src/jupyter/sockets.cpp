@@ -166,7 +166,7 @@ class Sockets::Impl {
         port);
     if (zmq_bind(socket, address.c_str()) != 0) {
       throw IoError(
-          str_cat("cannot listen at ", address, ": ", zmq_strerror(errno)),
+          str_cat("cannot listen on ", address, ": ", zmq_strerror(errno)),
           "restart the kernel");
     }
   }

@@ -301,7 +301,7 @@ class Compiler {
     if (error != 0) {
       throw ConfigError(
           str_cat("cannot run the compiler ", argv[0], ": ", errno_text(error)),
-          "install it, or pass another one with `--cxx`");
+          "install the compiler, or pass another compiler with `--cxx`");
     }
     int status = 0;
     while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {

@@ -100,7 +100,7 @@ std::string failure_title(const Failure& failure) {
         printable(failure.disconnected_machine),
         " disconnected, ",
         format_seconds(failure.seconds),
-        " into the run; the workers on this machine were stopped");
+        " into the run; this launcher stopped its own workers");
   }
   if (failure.is_preemption()) {
     return str_cat(
@@ -139,8 +139,8 @@ std::string failure_title(const Failure& failure) {
 
 std::string failure_body(const Failure& failure) {
   if (!failure.disconnected_machine.empty()) {
-    return "  its connection closed unexpectedly; none of its workers had "
-           "reported a failure\n";
+    return "  the connection to that machine closed unexpectedly; no worker on "
+           "that machine had reported a failure\n";
   }
   if (failure.is_preemption()) {
     return "";

@@ -36,7 +36,7 @@ std::string check_length(const std::string& secret, const std::string& source) {
             secret.size(),
             " characters, but the minimum is ",
             kMinLength),
-        "generate one with `openssl rand -hex 32`");
+        "create a longer secret with `openssl rand -hex 32`");
   }
   return secret;
 }
@@ -200,8 +200,8 @@ std::string weak_secret_warning(const std::string& secret) {
       std::lround(bits),
       " bits of randomness, but ",
       kNeeded,
-      " are needed to resist an attacker who records a connection; create one "
-      "with `openssl rand -hex 32`");
+      " are needed to resist an attacker who records a connection; create a "
+      "stronger secret with `openssl rand -hex 32`");
 }
 
 }  // namespace accelerate

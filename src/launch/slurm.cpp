@@ -185,7 +185,7 @@ void check_started_by_srun(
           "this Slurm job has ",
           nodes,
           " nodes, but `srun` did not start this launcher, so it runs on only "
-          "one of them"),
+          "one node"),
       str_cat(
           "use ",
           srun_command(nodes),
@@ -204,7 +204,9 @@ void check_one_launcher_per_node(const Environment& environment) {
             " launchers on ",
             nodes,
             nodes == 1 ? " node" : " nodes",
-            ", but each node needs only one, which starts all of its workers"),
+            ", but each node needs only one launcher, which starts all workers "
+            "of "
+            "the node"),
         str_cat(
             "use ",
             srun_command(nodes),

@@ -296,7 +296,7 @@ class Workers {
       output_.announce(str_cat(
           "warning: machine ",
           printable(remote_failure_->disconnected_machine),
-          " disconnected; stopping the workers on this machine"));
+          " disconnected; this launcher is stopping its own workers"));
     }
   }
 

@@ -88,7 +88,7 @@ Moments moments_of(States& states, const StepTensors& tensors, bool amsgrad) {
           optimizer,
           " does not support sparse gradients, but the parameter of shape ",
           parameter.sizes(),
-          " has one"),
+          " has a sparse gradient"),
       "use SGD for this parameter, or create its embedding with "
       "`sparse(false)`");
 }

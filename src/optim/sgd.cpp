@@ -140,7 +140,7 @@ void step_sparse(
             options.weight_decay,
             " does not support sparse gradients, but the parameter of shape ",
             parameter.sizes(),
-            " has one"),
+            " has a sparse gradient"),
         "put the parameter in a group without momentum and weight decay, or "
         "create its embedding with `sparse(false)`");
   }

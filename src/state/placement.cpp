@@ -144,7 +144,12 @@ int device_index(
     const std::string needed =
         processes_per_device == 1
             ? std::string(" need one GPU each")
-            : str_cat(" need one GPU for every ", processes_per_device);
+            : str_cat(
+                  " need ",
+                  (processes + processes_per_device - 1) / processes_per_device,
+                  " GPUs (at most ",
+                  processes_per_device,
+                  " processes per GPU)");
     throw UnsupportedError(
         str_cat(
             processes,

@@ -16,8 +16,8 @@ LAUNCH = "accelerate launch --cpu"
 PER_NODE = "srun --nodes 2 --ntasks 2 --ntasks-per-node 1"
 FOUR = "4 processes, sum of ranks 6"
 TRAINS = "$TRAINS folder=$PWD/run steps=100000000 request=exit"
-ONE_LAUNCHER = (r"error: `srun` started 4 launchers on 2 nodes, but each node needs only one, "
-                r"which starts all of its workers")
+ONE_LAUNCHER = (r"error: `srun` started 4 launchers on 2 nodes, but each node needs only one "
+                r"launcher, which starts all workers of the node")
 
 
 def check_saved(shell, result):
@@ -346,8 +346,8 @@ LOST = r"machine 1 \(n2, 10\.77\.0\.\d:\d+\) disconnected"
 def a_lost_machine_is_reported_every_time(shell):
     for _ in range(10):
         shell.run(f"{PER_NODE} {LOSES_A_MACHINE}").check(
-            137, f"warning: {LOST}; stopping", f"error: {LOST}",
-            "its connection closed unexpectedly",
+            137, f"warning: {LOST}; this launcher is stopping", f"error: {LOST}",
+            "the connection to that machine closed unexpectedly",
             "hint: look for an error on that machine first")
 
 

@@ -151,6 +151,15 @@ Packet run_cell(ClangBridge& clang, const std::string& code) {
   return result;
 }
 
+// `messages` are the compiler's or linker's; empty if the cell ran to its end.
+std::string missed_launch(const std::string& messages) {
+  return "a worker did not reach the call to `notebook_launcher` when it "
+         "repeated the notebook's cells" +
+         (messages.empty() ? "" : ": " + messages) +
+         "\nhint: check that the cells do the same when they run again, for "
+         "example that they read no file that another cell changes";
+}
+
 // A repeated cell may fail, as it did in the notebook. The cell whose call to
 // `notebook_launcher` started this worker must not fail.
 Packet repeat_cell(ClangBridge& clang, const Packet& request) {
@@ -171,9 +180,7 @@ Packet repeat_cell(ClangBridge& clang, const Packet& request) {
   std::cerr << "error: "
             << (result.kind == "exception"
                     ? result.text.substr(result.text.find('\n') + 1)
-                    : "a worker repeated the cells, but did not reach the call "
-                      "to notebook_launcher (result: " +
-                          result.kind + ") " + result.text)
+                    : missed_launch(result.text))
             << std::endl;
   flush_all();
   ::_exit(1);

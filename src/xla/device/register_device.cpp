@@ -55,7 +55,8 @@ void check_registered_in_time() {
   if (!Queues::have_xla(engine)) {
     throw StateError(
         "XLA was chosen after the first `backward` of this process; LibTorch "
-        "had already created its autograd threads, without one for `xla:0`",
+        "had already created its autograd threads, without a thread for "
+        "`xla:0`",
         "create the `Accelerator` before the first `backward`, or set "
         "PJRT_DEVICE before the program starts");
   }

@@ -450,8 +450,8 @@ TEST(Slurm, EveryNodeHasOneLauncher) {
   // node.
   EXPECT_EQ(
       text,
-      "`srun` started 4 launchers on 2 nodes, but each node needs only one, "
-      "which starts all of its workers");
+      "`srun` started 4 launchers on 2 nodes, but each node needs only one "
+      "launcher, which starts all workers of the node");
   Settings alone;
   alone.apply_flag(*find_setting("num_machines"), "1", "--num_machines");
   check_slurm_launch(alone, Environment(variables));
@@ -467,7 +467,7 @@ TEST(Slurm, ABatchScriptOnSeveralNodesNeedsSrun) {
   EXPECT_EQ(
       launch_error(batch),
       "this Slurm job has 2 nodes, but `srun` did not start this launcher, so "
-      "it runs on only one of them");
+      "it runs on only one node");
   // The user starts the other machines without Slurm.
   Settings numbered;
   numbered.apply_flag(*find_setting("num_machines"), "2", "--num_machines");

@@ -137,8 +137,8 @@ TEST(JobSecret, TheWarningSaysWhatToDo) {
   EXPECT_EQ(
       weak_secret_warning("correct horse battery staple"),
       "the job secret has about 56 bits of randomness, but 128 are needed to "
-      "resist an attacker who records a connection; create one with `openssl "
-      "rand -hex 32`");
+      "resist an attacker who records a connection; create a stronger secret "
+      "with `openssl rand -hex 32`");
 }
 
 }  // namespace

@@ -324,13 +324,13 @@ TEST(FusedOptimizer, RejectsUnsupportedSparseGradients) {
   EXPECT_EQ(
       message_of<UnsupportedError>([&] { AdamW({weight}, 0.1).step(); }),
       "AdamW does not support sparse gradients, but the parameter of shape [3] "
-      "has one");
+      "has a sparse gradient");
   EXPECT_EQ(
       message_of<UnsupportedError>([&] {
         SGD({weight}, SGDOptions{.lr = 0.1, .momentum = 0.9}).step();
       }),
       "SGD with momentum 0.9 and weight decay 0 does not support sparse "
-      "gradients, but the parameter of shape [3] has one");
+      "gradients, but the parameter of shape [3] has a sparse gradient");
 }
 
 struct Rejection {

@@ -51,8 +51,8 @@ TEST(Placement, ProcessesShareAGpuWhenAllowed) {
   EXPECT_EQ(device_index(3, 5, 2, 3), 1);
   EXPECT_EQ(
       message_of<UnsupportedError>([] { device_index(0, 5, 2, 2); }),
-      "5 processes on this machine need one GPU for every 2, but the machine "
-      "has 2 GPUs");
+      "5 processes on this machine need 3 GPUs (at most 2 processes per GPU), "
+      "but the machine has 2 GPUs");
 }
 
 TEST(Placement, SelectsTheCpuWhenRequested) {

@@ -29,8 +29,8 @@ struct ProjectConfiguration {
   /// Number of complete checkpoints to keep. Older checkpoints are removed once
   /// a new checkpoint is complete. Needs `automatic_checkpoint_naming`.
   std::optional<std::int64_t> total_limit = std::nullopt;
-  /// The number of the next checkpoint. It is raised above the numbers of all
-  /// existing checkpoints if necessary.
+  /// The number of the next checkpoint. If a checkpoint with this number or a
+  /// higher number exists, the highest existing number plus one is used.
   std::int64_t iteration = 0;
   /// Whether every node writes its own checkpoint; for nodes without a shared
   /// disk.

@@ -28,8 +28,8 @@ struct ShardOptions {
   /// model, pass the same index.
   std::int64_t process_index = 0;
   std::int64_t num_processes = 1;
-  /// The number of devices that share the batches of a process. Each gets
-  /// `batch_size` samples, as if it had its own process.
+  /// The number of devices that share the batches of a process. Each device
+  /// gets `batch_size` samples, as if it had its own process.
   std::int64_t devices_per_process = 1;
   /// The process group of the processes that share the data.
   Group group = {};

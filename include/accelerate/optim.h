@@ -202,7 +202,7 @@ class ACCELERATE_API Adam : public FusedOptimizer {
 };
 
 /// Gradient descent with optional momentum. Without momentum and weight decay,
-/// it also accepts sparse gradients.
+/// sparse gradients are accepted, too.
 ///
 /// Throws `ArgumentError` for options out of range.
 class ACCELERATE_API SGD : public FusedOptimizer {

@@ -40,10 +40,10 @@ struct OptimizerState {
   Json scalars;
 };
 
-/// A base class for user-defined optimizers, in addition to
-/// `torch::optim::Optimizer`. It makes `optimizer_state` and checkpoints work
-/// with optimizers that store their state in their own way, for example
-/// optimizers written in another language.
+/// A second base class, next to `torch::optim::Optimizer`, for user-defined
+/// optimizers that store their state in their own way, for example optimizers
+/// written in another language. With this base class, `optimizer_state` and
+/// checkpoints work with such optimizers.
 class ACCELERATE_API StatefulOptimizer {
  public:
   virtual ~StatefulOptimizer();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A base class for user-defined modules, in addition to `torch::nn::Module`. It
-// is for modules that capture their own steps as CUDA graphs.
+// A second base class, next to `torch::nn::Module`, for user-defined modules
+// that capture their own steps as CUDA graphs.
 //
 //     struct Net : torch::nn::Module, accelerate::RecordableModule {
 //       void set_record_policy(const accelerate::RecordPolicy& policy) override

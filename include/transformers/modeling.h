@@ -79,9 +79,9 @@ struct CallOptions {
   /// attention. Default: the config's `output_attentions`.
   std::optional<bool> output_attentions = std::nullopt;
   /// A causal model that trains with labels in bf16 on a GPU computes its loss
-  /// without logits. It computes `logits` only when an operator first reads
-  /// them, which must happen before the weights change. If this option is true,
-  /// the model computes them in the forward pass instead.
+  /// without logits. The model computes `logits` only when an operator first
+  /// reads `logits`, which must happen before the weights change. If this
+  /// option is true, the model computes `logits` in the forward pass instead.
   bool output_logits = false;
 };
 

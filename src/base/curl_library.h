@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads libcurl at the first request, so that a program that sends none also
-// runs on machines without libcurl. Works with the libcurl of any distribution.
+// Loads libcurl at the first request, so that a program that sends no request
+// runs even on machines without libcurl. Works with the libcurl of any
+// distribution.
 #pragma once
 
 #include <curl/curl.h>

@@ -29,9 +29,9 @@ using NotebookLaunchFunction = std::int32_t (*)(const NotebookLaunch*);
 inline constexpr char kNotebookLaunchSymbol[] = "accelerate_notebook_launch";
 
 /// In a notebook, a progress bar writes each of its states between these two
-/// strings. They contain an escape code that terminals ignore; the first string
-/// also clears the line. The notebook kernel shows all states as a single
-/// output that it updates.
+/// strings. Both strings contain an escape code that terminals ignore; the
+/// first string also clears the line. The notebook kernel shows all states as a
+/// single output, which the kernel updates.
 inline constexpr char kNotebookBarBegin[] = "\r\x1b[K\x1b_";
 inline constexpr char kNotebookBarEnd[] = "\x1b\\";
 

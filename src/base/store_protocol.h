@@ -7,10 +7,11 @@
 //      (a u8 length and the bytes);
 //   2. the client sends its own nonce, its `Hello`, and a proof that it knows
 //      the job's secret. A client without a secret sends a proof of zero bytes,
-//      so that the server can report it, and closes the connection;
-//   3. the server sends one frame, which proves that it knows the secret, too:
-//      `Reply::ok`, or the reason why it rejects this client. If the proof is
-//      wrong, the server sends `kWrongProof` and closes the connection.
+//      so that the server can report this client, and closes the connection;
+//   3. the server sends one frame, which proves that the server knows the
+//      secret: `Reply::ok`, or the reason why it rejects this client. If the
+//      proof is wrong, the server sends `kWrongProof` and closes the
+//      connection.
 //
 // A server with too many clients that have not authenticated closes some of
 // their connections. A client whose connection closes before step 3 tries

@@ -25,8 +25,8 @@ std::set<std::string> large_files(const Manifest& manifest);
 /// Reads one checkpoint. The arguments must outlive this object.
 class DirectoryReader {
  public:
-  /// `options` selects which of the files with requested ranges this rank
-  /// verifies.
+  /// Among the files that contain requested ranges, `options` selects those
+  /// that this rank verifies.
   DirectoryReader(
       std::filesystem::path folder,
       const Manifest& manifest,

@@ -61,7 +61,7 @@ class CheckpointHooks {
 };
 
 /// Everything that the user registered for the checkpoints of one Accelerator.
-/// `Accelerator::free_memory` resets none of it.
+/// `Accelerator::free_memory` does not reset this state.
 struct RegisteredState {
   std::vector<RegisteredObject> objects;
   std::map<std::string, RandomState> random_states;

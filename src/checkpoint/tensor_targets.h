@@ -22,8 +22,8 @@ TensorMap allocate_ranges(
     const SavedTensors& tensors,
     bool may_map);
 
-/// Like `allocate_ranges`, for files with whole tensors. Returns the tensors
-/// also under the aliases in the files' metadata.
+/// Like `allocate_ranges`, for files with whole tensors. The result contains
+/// each tensor under its name and under its aliases in the files' metadata.
 TensorMap allocate_weights(
     std::span<TensorFileToRead> files,
     const SavedTensors& tensors,

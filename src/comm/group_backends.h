@@ -20,8 +20,8 @@ class ACCELERATE_API GroupBackends {
   /// Returns the backend for tensors on the group's device, or null.
   static c10d::Backend* device(const Group& group);
   /// Wraps the backend of `group` for host memory in a LibTorch process group.
-  /// Tests and benchmarks use it to compare this library's classes with
-  /// LibTorch's.
+  /// With this process group, tests and benchmarks compare this library's
+  /// classes with LibTorch's.
   static c10::intrusive_ptr<c10d::ProcessGroup> process_group(
       const Group& group);
 };

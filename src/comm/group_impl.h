@@ -30,7 +30,7 @@ struct Operation {
   /// Runs after `work`. Keeps the tensors of the operation alive.
   std::function<void()> finish = {};
 
-  /// Makes `finish` also call `step`, after everything that it already does.
+  /// Adds `step` to the end of `finish`.
   void then(std::function<void()> step);
 };
 
@@ -183,8 +183,8 @@ std::string name_all_ranks(int size);
 void check_from(const char* operation, int from, int size);
 /// Throws `ArgumentError` if `reduction` does not support the type of `tensor`.
 void check_reduction(Reduction reduction, const at::Tensor& tensor);
-/// Returns a contiguous tensor as bytes, because moving data does not depend on
-/// the type.
+/// Returns a flat byte view of `contiguous`, for collectives that move data
+/// without interpreting it.
 at::Tensor as_bytes(const at::Tensor& contiguous);
 
 template <typename Body>

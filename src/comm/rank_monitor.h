@@ -20,8 +20,8 @@ namespace accelerate {
 /// checks whether the ranks on this machine are alive.
 ///
 /// The thread cannot detect whether a rank exited normally or died, so it calls
-/// `abort` in both cases. It first waits one second, so that the last
-/// collective can finish after a normal exit.
+/// `abort` in both cases. Before that, the thread waits one second, so that the
+/// last collective can finish after a normal exit.
 class RankMonitor {
  public:
   /// `memory` shows which ranks are alive. If `memory` is null (the ranks share

@@ -14,8 +14,8 @@ namespace accelerate::cuda {
 /// struct.
 void check_nccl_version();
 
-/// Creates an NCCL process group. Connects it to the other ranks immediately,
-/// on `options.device`.
+/// Creates an NCCL process group, and connects this rank to the other ranks
+/// immediately, on `options.device`.
 c10::intrusive_ptr<c10d::Backend> make_nccl_group(
     const DeviceGroupOptions& options);
 

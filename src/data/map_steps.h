@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the steps of an indexed dataset, whose steps can be read in any order.
+// Reads the batches of each step from an indexed dataset; steps can be read in
+// any order.
 #pragma once
 
 #include <functional>

@@ -18,8 +18,8 @@ namespace accelerate {
 /// tensors that the caller owns. The autograd graph of these tensors is one
 /// node; its backward replays the backward graph. The captured gradients become
 /// the parameters' `.grad` without a copy. The next backward overwrites the
-/// captured gradients, so if a `.grad` still uses their memory, that `.grad` is
-/// cloned first.
+/// captured gradients, so a `.grad` that still uses the memory of a captured
+/// gradient is cloned first.
 ///
 /// The next replay of forward would overwrite the activations that a pending
 /// backward needs. Therefore, a call runs eagerly while an earlier call waits

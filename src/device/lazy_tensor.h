@@ -18,11 +18,13 @@ namespace accelerate {
 
 /// Returns a tensor whose values `compute` returns. The first operator that
 /// gets the tensor calls `compute`, with autograd enabled; this operator and
-/// all later ones get the computed tensor instead. If `compute` throws, the
-/// operator throws the same error, and the next operator calls `compute` again.
+/// all later operators get the computed tensor instead. If `compute` throws,
+/// the operator throws the same error, and the next operator calls `compute`
+/// again.
 ///
-/// The lazy tensor has no memory, so taking its data pointer is an error. It is
-/// not part of an autograd graph, but the results of operators are.
+/// The lazy tensor has no memory, so taking its data pointer is an error. The
+/// lazy tensor is not part of an autograd graph, but the results of operators
+/// are.
 ///
 /// Thread safety: several threads may read the tensor.
 [[nodiscard]] ACCELERATE_API at::Tensor lazy_tensor(

@@ -11,8 +11,8 @@
 
 namespace transformers::hub {
 
-/// Which files to fetch: those in `files`, or, if it is empty, the ones that
-/// `content` needs.
+/// Which files to fetch: the listed `files`, or the files that `content` needs
+/// if `files` is empty.
 struct RequestedFiles {
   Content content = Content::model;
   std::vector<std::string> files = {};

@@ -25,7 +25,7 @@ struct OutputPiece {
 /// Splits the bytes of one stream into text and the states of progress bars. A
 /// client can then show each bar as one output that is updated in place. Plain
 /// text is not enough: a client starts a new output whenever the other stream
-/// prints, which would split the bar.
+/// prints, and this would split the bar.
 ///
 /// An output area supports carriage returns, but not the escape code that
 /// clears a line, so this class overwrites the line with spaces instead.

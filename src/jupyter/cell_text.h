@@ -15,9 +15,9 @@ enum class Completeness { complete, incomplete, invalid };
 Completeness completeness(const std::string& code);
 
 /// Returns `code`, changed so that it displays the value of its last
-/// expression: if that expression has no final semicolon, it becomes the
-/// argument of a call to `display` from the prelude. Compiler messages still
-/// refer to the original lines of the cell `name`.
+/// expression: if that expression has no final semicolon, the expression
+/// becomes the argument of a call to `display` from the prelude. Compiler
+/// messages still refer to the original lines of the cell `name`.
 std::string with_display(const std::string& code, const std::string& name);
 
 /// `byte_position` converts a position in `text` from characters to bytes;

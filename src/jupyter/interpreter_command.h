@@ -24,7 +24,7 @@ struct InterpreterSetup {
   bool plain = false;
 };
 
-/// Returns the path of clang-repl 19. If it is missing, throws
+/// Returns the path of clang-repl 19. If clang-repl is missing, throws
 /// `UnsupportedError` with the package to install.
 std::filesystem::path find_clang_repl(const Environment& environment);
 /// Returns the path of clang++ 19, the compiler that matches clang-repl.

@@ -41,7 +41,7 @@ class InterpreterProcess {
   void interrupt();
   /// Kills the interpreter and its children immediately.
   void kill();
-  /// Waits for the interpreter to exit. Returns a description of how it exited,
+  /// Waits for the interpreter to exit. Returns how the interpreter exited,
   /// such as `killed by signal 11 (SEGV)`.
   std::string describe_exit();
 

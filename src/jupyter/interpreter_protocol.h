@@ -4,11 +4,12 @@
 //
 // Requests to the interpreter, on the descriptor `kRequests`:
 //   setup    paths, one per line: accelerate, the kernel, libraries to load
-//   prelude  code that every interpreter runs first; workers do not repeat it
+//   prelude  code that each interpreter, including a worker's, runs before any
+//            cell
 //   cell     code to run; the reply is sent when the code has finished
-//   replay   a cell that a worker repeats with stdout muted
-//   target 2 a cell that a worker repeats up to the cell's third call of
-//            `notebook_launcher` (calls are counted from 0)
+//   replay   a cell of the notebook that a worker repeats, with stdout muted
+//   target N the last cell that a worker repeats; the worker joins the launch
+//            at the cell's call number N of `notebook_launcher`, counted from 0
 // Replies, on the descriptor `kReplies`: the kind is ok, compile, link,
 // exception or interrupted; the text is the error.
 #pragma once

@@ -37,9 +37,9 @@ class Guardian {
   pid_t pid_ = -1;
 };
 
-/// Kills every process except this one that has
-/// `ACCELERATE_LAUNCH_ID=<launch_id>` in its environment. Returns the number of
-/// killed processes.
+/// Kills every process that has `ACCELERATE_LAUNCH_ID=<launch_id>` in its
+/// environment, except the calling process. Returns the number of killed
+/// processes.
 int kill_marked_processes(const std::string& launch_id);
 
 }  // namespace accelerate

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds misspelled option fields in a program that does not compile. Compilers
-// report them through layers of templates, often without naming the field.
+// report such a field through layers of templates, often without its name.
 #pragma once
 
 #include <string>
@@ -13,10 +13,11 @@ namespace accelerate {
 /// are in the include folders among the compiler's `flags`.
 std::vector<std::string> public_fields(const std::vector<std::string>& flags);
 
-/// Returns a sentence about the first `.name = value` in `source` whose name is
-/// similar to one of `fields`, but neither one of them nor declared in
-/// `source`: "line 7 sets `.batchsize`; did you mean `.batch_size`?". Empty if
-/// there is none.
+/// Finds the first `.name = value` in `source` with a misspelled name: a name
+/// that is similar to one of `fields`, is not itself in `fields`, and is not
+/// declared in `source`. Returns a sentence about this name, "line 7 sets
+/// `.batchsize`; did you mean `.batch_size`?", or an empty string if every name
+/// is correct.
 std::string misspelled_option(
     std::string_view source, const std::vector<std::string>& fields);
 

@@ -38,7 +38,8 @@ struct SchedulerContext {
 };
 
 /// Returns the line that `prepare` prints if several scheduler steps are taken
-/// for each optimizer step. The line also explains how to take only one.
+/// for each optimizer step. The line also explains how to take one scheduler
+/// step instead.
 std::string describe_unit(const SchedulerContext& context);
 
 }  // namespace accelerate

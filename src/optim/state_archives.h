@@ -48,8 +48,9 @@ struct ReadReport {
 /// problems.
 class StateReader : public StateArchive {
  public:
-  /// `like` is the parameter. It is undefined when options are read, because
-  /// options contain no tensors.
+  /// `like` is the parameter whose state is read: state tensors get its type
+  /// and device. When options are read, `like` is undefined, because options
+  /// contain no tensors.
   StateReader(
       std::string parameter,
       at::Tensor like,

@@ -53,9 +53,9 @@ class Reducer : public GradientPath {
  public:
   struct Options {
     BucketOptions buckets = {};
-    /// The call that the gradient paths of one backward pass share. For each
-    /// backward pass, the owner of the call must call its `begin` once, after
-    /// the `begin` of all paths. Default: the reducer has its own call.
+    /// The `GroupCall` that all gradient paths of a backward pass share. Its
+    /// owner must invoke `call->begin()` once per backward pass, after every
+    /// path's `begin()`. Default: the reducer creates its own `GroupCall`.
     std::shared_ptr<GroupCall> call = nullptr;
   };
 

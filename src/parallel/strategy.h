@@ -95,8 +95,8 @@ class Strategy {
 };
 
 /// Returns the strategy for the ranks of `group`: one process, or data parallel
-/// if gradients must be averaged across ranks. If `lazy` is not null, the one
-/// process trains on that device.
+/// if gradients must be averaged across ranks. If `lazy` is not null, the run
+/// has one process, which trains on the device `lazy`.
 std::unique_ptr<Strategy> make_strategy(
     const Group& group,
     const BucketOptions& buckets,

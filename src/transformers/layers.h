@@ -67,15 +67,15 @@ class Layer : public torch::nn::Module {
   /// Called once for each layer of a model, in `prepare`; see
   /// `ModelModule::set_autocast`.
   virtual void choose_blocks(const BlockChoice& choice) { choice_ = choice; }
-  /// Returns the chosen operations for tensors on `device`. Returns null if the
+  /// Returns the fused blocks for tensors on `device`. Returns null if the
   /// layer uses the reference path, or if `device` is not of the type that was
   /// chosen in `prepare`.
   const accelerate::FusedBlocks* blocks_on(c10::Device device) const {
     return device.type() == choice_.device ? choice_.blocks : nullptr;
   }
-  /// Returns the chosen operations for `parameter`. Returns null if the layer
-  /// uses the reference path, if the parameter is not on a device of the type
-  /// that was chosen in `prepare`, or if the parameter is not fp32.
+  /// Returns the fused blocks for `parameter`. Returns null if the layer uses
+  /// the reference path, if the parameter is not on a device of the type that
+  /// was chosen in `prepare`, or if the parameter is not fp32.
   const accelerate::FusedBlocks* blocks_for(const at::Tensor& parameter) const;
 
  private:

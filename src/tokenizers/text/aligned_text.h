@@ -23,9 +23,9 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// A part of a sentence. If `tracked` is true, `spans` has one entry per byte
-/// of `text`: the byte range of the character in the sentence that the byte
-/// comes from.
+/// A part of a sentence. If `tracked` is true, then for each byte of `text`,
+/// `spans` holds the byte range, within the sentence, of the character that
+/// produced it.
 class AlignedText {
  public:
   /// Replaces the content with `part`, which begins at byte `offset` of the

@@ -108,15 +108,15 @@ struct DeviceOptions {
   std::string plugin = {};  ///< Absolute path of a PJRT plugin.
   /// The number of devices to use; see `ClientOptions`.
   std::optional<std::int64_t> device_count = std::nullopt;
-  /// The folder in which compiled programs are stored. If empty, they are not
-  /// stored.
+  /// The folder in which compiled programs are stored. If empty, programs are
+  /// not stored.
   std::string cache = {};
   bool strict = false;
 };
 
-/// Opens all devices of this process as one mesh. If they are already open,
-/// returns the same object as before, and throws `StateError` if the options
-/// differ. `register_device` must be called first.
+/// Opens all devices of this process as one mesh. A second call returns the
+/// same object, or throws `StateError` if the options differ. `register_device`
+/// must be called first.
 Tracer& open_device(const DeviceOptions& options);
 
 /// Returns the object that `open_device` created. Throws `StateError` if no

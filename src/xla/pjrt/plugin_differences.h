@@ -27,9 +27,10 @@ struct ClientOption {
 std::vector<ClientOption> client_options(
     PluginKind kind, std::int64_t device_count);
 
-/// Adds to XLA_FLAGS the flags that this kind of plugin needs, and turns off
-/// the log lines of normal operation. Plugins read both variables while they
-/// are loaded. A flag or variable that the user has set keeps its value.
+/// Adds to XLA_FLAGS the flags that this kind of plugin needs, except flags
+/// that the user has set. Sets TF_CPP_MIN_LOG_LEVEL, unless the user has set
+/// it, so that plugins log only warnings and errors. Plugins read both
+/// variables while they are loaded.
 void prepare_environment(PluginKind kind);
 
 /// Returns XLA_FLAGS as the plugin sees it. It is part of the key of cached

@@ -29,7 +29,7 @@ class Departure {
   /// Counts a delivery. Throws `StateError` after `leave`.
   void begin_delivery();
   /// Sets whether messages of this rank are in flight. Stays true after a
-  /// failure, because MPI may still use their memory.
+  /// failure, because MPI may still use the memory of the messages.
   void set_exchanging(bool exchanging) { exchanging_ = exchanging; }
   /// Notifies the other ranks. After a failure, instead makes the process skip
   /// MPI_Finalize when it exits. Further calls do nothing.

@@ -7,6 +7,7 @@
 
 #include "accelerate/error.h"
 #include "base/str_cat.h"
+#include "base/text.h"
 #include "device/device_library.h"
 #include "device/xla_library.h"
 
@@ -108,6 +109,32 @@ XlaOptions options_in(const Environment& environment) {
   return options;
 }
 
+// Otherwise, a run that was meant for TPUs would train on the CPU.
+void check_platform(
+    const Environment& environment,
+    const XlaOptions& options,
+    const std::string& platform) {
+  const auto kind = environment.get(kKind);
+  if (kind && lower(*kind) != platform) {
+    throw ConfigError(
+        str_cat(
+            "environment variable ",
+            kKind,
+            " is `",
+            *kind,
+            "`, but the devices of the plugin ",
+            options.plugin,
+            " are of the platform `",
+            platform,
+            "`"),
+        str_cat(
+            "set ",
+            kPlugin,
+            " to a plugin for this kind of device, or change ",
+            kKind));
+  }
+}
+
 // Registers the device with LibTorch while the program starts, before any
 // backward pass. An error is reported when an Accelerator opens the device.
 [[maybe_unused]] const bool registered_at_start = [] {
@@ -135,6 +162,7 @@ DeviceBackend& open_xla_backend(const Environment& environment) {
   const XlaPlugin& library = load_xla_library();
   library.register_device();
   XlaDevice& device = library.open(options);
+  check_platform(environment, options, device.platform());
   static XlaBackend& backend = [&device]() -> XlaBackend& {
     // Never destroyed: tensors in static variables outlive `main`.
     auto* created = new XlaBackend(device);

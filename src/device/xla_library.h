@@ -40,6 +40,8 @@ struct XlaCounts {
 /// The device `xla:0`: all XLA devices of this process as one mesh.
 class XlaDevice : public LazyDevice {
  public:
+  /// Returns the name of the platform in lower case, for example `cpu`.
+  virtual std::string platform() const = 0;
   /// Returns the kind of the devices, for example `TPU v4`.
   virtual std::string device_kind() const = 0;
   /// Returns the memory of the fullest device; zeros if the plugin does not

@@ -74,6 +74,8 @@ accelerate_add_tests(unit/xla_late_choice PCH tensor
   ENVIRONMENT ${_environment} PJRT_PLUGIN_PATH=${Pjrt_CPU_PLUGIN}
   SOURCES xla/late_choice_test.cpp)
 add_dependencies(accelerate_test_unit_xla_late_choice accelerate_xla)
+target_compile_definitions(accelerate_test_unit_xla_late_choice PRIVATE
+  "ACCELERATE_LIBRARY=\"$<TARGET_FILE:accelerate>\"")
 
 # Libraries that are not a plugin of our version.
 foreach(_fixture IN ITEMS no_entry other_version short_table)

@@ -30,6 +30,7 @@ class OpenDevice final : public XlaDevice {
     const auto lock = tracer_.lock();
     tracer_.wait();
   }
+  std::string platform() const override { return client().platform_name(); }
   std::string device_kind() const override { return client().device_kind(0); }
   DeviceMemory memory() const override {
     DeviceMemory fullest;

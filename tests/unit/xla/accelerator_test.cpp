@@ -14,6 +14,7 @@
 #include "accelerate/accelerate.h"
 #include "device/xla_library.h"
 #include "support/temporary_directory.h"
+#include "unit/tracking/collecting_tracker.h"
 #include "unit/xla/spiral.h"
 
 namespace accelerate {
@@ -258,6 +259,30 @@ TEST(XlaAccelerator, StopsEarlyOnATrigger) {
   EXPECT_FALSE(xla.accelerator.check_trigger());
   xla.accelerator.set_trigger();
   EXPECT_TRUE(xla.accelerator.check_trigger());
+}
+
+// The tracker's thread reads the loss of a step while the next is recorded.
+TEST(XlaAccelerator, LogsLossesWithoutMorePrograms) {
+  const auto tracker = std::make_shared<CollectingTracker>();
+  TrainingRun xla(On::xla, {.log_with = {tracker}});
+  xla.accelerator.init_trackers("spiral");
+  const std::int64_t executed = counts().executed;
+  for (auto& batch : xla.loader) {
+    const Tensor loss = xla.loss_of(batch.data, batch.target);
+    xla.accelerator.backward(loss);
+    xla.optimizer->step();
+    xla.optimizer->zero_grad();
+    xla.accelerator.log({{"loss", loss}});
+    xla.losses.push_back(loss.detach());
+  }
+  EXPECT_EQ(counts().executed - executed, xla.loader.size());
+  xla.accelerator.end_training();
+
+  const auto losses = numbers(xla.losses);
+  ASSERT_EQ(tracker->logged.size(), losses.size());
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_EQ(std::get<double>(tracker->logged[i].entries[0].value), losses[i]);
+  }
 }
 
 std::vector<double> dropout_losses() {

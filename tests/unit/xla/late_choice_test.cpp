@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs whose environment does not choose XLA when they start. Each test
 // runs in a process of its own.
+#include <cstdlib>
+#include <map>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,6 +51,39 @@ TEST(XlaChosenInTheProgram, ContradictsTheCpu) {
       message_of<ConfigError>(
           [] { Accelerator({.cpu = true, .device = c10::kXLA}); }),
       "the option `device` is `xla`, but the CPU was requested");
+}
+
+std::string error_with(const char* kind, const std::string& plugin) {
+  try {
+    PartialState(
+        {.environment = std::map<std::string, std::string>{
+             {"PJRT_DEVICE", kind}, {"PJRT_PLUGIN_PATH", plugin}}});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(XlaPlugin, MustExist) {
+  EXPECT_THAT(
+      error_with("CPU", "/no/such/plugin.so"),
+      HasSubstr("XLA cannot be loaded: /no/such/plugin.so"));
+}
+
+TEST(XlaPlugin, MustBeAPlugin) {
+  EXPECT_EQ(
+      error_with("CPU", ACCELERATE_LIBRARY),
+      "`" ACCELERATE_LIBRARY "` is not a library for XLA");
+}
+
+TEST(XlaPlugin, MustBeForTheChosenKindOfDevice) {
+  const std::string plugin = std::getenv("PJRT_PLUGIN_PATH");
+
+  EXPECT_EQ(
+      error_with("TPU", plugin),
+      "environment variable PJRT_DEVICE is `TPU`, but the devices of the "
+      "plugin " +
+          plugin + " are of the platform `cpu`");
 }
 
 TEST(XlaChosenInTheProgram, IsNotTheDeviceOfAnEarlierAccelerator) {

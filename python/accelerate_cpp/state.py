@@ -19,6 +19,7 @@ class DistributedType(str, enum.Enum):
     NO = "NO"
     MULTI_CPU = "MULTI_CPU"
     MULTI_GPU = "MULTI_GPU"
+    XLA = "XLA"
 
 
 class PartialState:

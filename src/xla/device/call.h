@@ -30,7 +30,11 @@ class Call {
 
   /// Returns whether the argument is a defined tensor.
   bool has_tensor(std::size_t i) const;
-  bool is_none(std::size_t i) const { return arguments_[i].isNone(); }
+  /// Returns whether the argument is none or an undefined tensor.
+  bool is_none(std::size_t i) const {
+    return arguments_[i].isNone() ||
+           (arguments_[i].isTensor() && !has_tensor(i));
+  }
   const at::Tensor& tensor(std::size_t i) const;
 
   Value value(std::size_t i) const;

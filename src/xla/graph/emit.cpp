@@ -150,10 +150,26 @@ std::string direction_of(std::int64_t direction) {
   return kNames[direction];
 }
 
-std::string comparison(std::string_view direction) {
+std::string_view comparison_type(ElementType type) {
+  switch (type) {
+    case ElementType::pred:
+    case ElementType::u8:
+    case ElementType::u32:
+    case ElementType::u64:
+      return "UNSIGNED";
+    default:
+      return is_floating(type) ? "FLOAT" : "SIGNED";
+  }
+}
+
+// The type is not optional: without it, XLA's constant folding compares signed
+// integers as unsigned ones.
+std::string comparison(std::string_view direction, ElementType type) {
   return str_cat(
       "comparison_direction = #stablehlo<comparison_direction ",
       direction,
+      ">, compare_type = #stablehlo<comparison_type ",
+      comparison_type(type),
       ">");
 }
 
@@ -340,7 +356,7 @@ std::string attributes(const Node& node) {
     case Op::reverse:
       return "dimensions = " + array_of(node.numbers);
     case Op::compare:
-      return comparison(direction_of(node.numbers[0]));
+      return comparison(direction_of(node.numbers[0]), node.operands[0]->type);
     case Op::dot:
       return dot_attributes(numbers);
     case Op::convolution:
@@ -413,7 +429,7 @@ std::string sort_region(const Node& node) {
       ", %d: ",
       value,
       "): %r = \"stablehlo.compare\"(%a, %b) <{",
-      comparison(node.numbers[1] != 0 ? "GT" : "LT"),
+      comparison(node.numbers[1] != 0 ? "GT" : "LT", node.type),
       "}> : (",
       key,
       ", ",

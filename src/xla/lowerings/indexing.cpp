@@ -294,6 +294,45 @@ void select_gradient(Call& call) {
       pad(unsqueeze(gradient, dim), constant_like(0, gradient), low, high));
 }
 
+// unfold_backward(grad, input_sizes, dim, size, step): adds each element of a
+// window to the element that it shows. The windows' elements are the last
+// dimension of `grad`.
+void unfold_gradient(Call& call) {
+  const Value gradient = call.value(0);
+  const Shape sizes = call.integers(1);
+  if (sizes.empty()) {
+    call.result(reshape(gradient, {}));
+    return;
+  }
+  const std::int64_t dim = call.dim(2, sizes.size());
+  const std::int64_t last = rank_of(gradient) - 1;
+  const Dims order = concatenated(
+      {dim, last},
+      concatenated(range_of_dims(0, dim), range_of_dims(dim + 1, last)));
+  const Value windows = transpose(gradient, order);
+  const Shape grid{windows->shape[0], windows->shape[1]};
+  const Value start =
+      mul(iota(ElementType::i64, grid, 0),
+          constant_integer(call.integer(4), ElementType::i64));
+  const Value position = add(start, iota(ElementType::i64, grid, 1));
+  Shape others = sizes;
+  others.erase(others.begin() + dim);
+  const std::int64_t count = element_count(grid);
+  const Value sum = put_at(
+      Scatter::add,
+      constant(
+          0,
+          gradient->type,
+          concatenated({sizes[static_cast<std::size_t>(dim)]}, others)),
+      reshape(position, {count, 1}),
+      reshape(windows, concatenated({count}, others)));
+  call.result(transpose(
+      sum,
+      inverse(concatenated(
+          {dim},
+          concatenated(range_of_dims(0, dim), range_of_dims(dim + 1, last))))));
+}
+
 }  // namespace
 
 Lowerings indexing_lowerings() {
@@ -310,6 +349,7 @@ Lowerings indexing_lowerings() {
       {"_index_put_impl_", index_put},
       {"slice_backward", slice_gradient},
       {"select_backward", select_gradient},
+      {"unfold_backward", unfold_gradient},
   };
 }
 

@@ -158,6 +158,12 @@ std::vector<OperatorCase> elementwise_cases() {
          return x[0].clamp(-0.5, 0.5) + x[0].clamp_min(-0.2) +
                 x[0].clamp_max(0.2);
        }},
+      {"ClampToOneTensor",
+       {some({10}), some({10})},
+       [](const Tensors& x) {
+         return at::clamp(x[0], x[1].detach(), at::Tensor()) +
+                at::clamp(x[0], at::Tensor(), x[1].detach());
+       }},
       {"MaskedFill",
        {some({2, 3}), whole({2, 3}, 2)},
        [](const Tensors& x) {
@@ -174,6 +180,16 @@ std::vector<OperatorCase> elementwise_cases() {
               x[0].floor_divide(b),
               (x[0] - 50).remainder(b),
               (x[0] - 50).floor_divide(b)});
+       },
+       false},
+      {"NegativeIntegers",
+       {whole({6}, 100)},
+       [](const Tensors& x) {
+         const at::Tensor divisor = at::full({6}, -3, x[0].options());
+         return at::stack(
+             {x[0].remainder(divisor),
+              x[0].floor_divide(divisor),
+              divisor.lt(0).to(at::kLong)});
        },
        false},
       {"IntegerDivisionIsFloat",
@@ -244,7 +260,9 @@ std::vector<OperatorCase> reduction_cases() {
       {"Sum", {some({2, 3, 4})}, [](const Tensors& x) { return x[0].sum(); }},
       {"SumOverDims",
        {some({2, 3, 4})},
-       [](const Tensors& x) { return x[0].sum(at::IntArrayRef({0, 2})); }},
+       [](const Tensors& x) {
+         return x[0].sum(at::IntArrayRef({0, 2}));
+       }},
       {"SumKeepsDims",
        {some({2, 3, 4})},
        [](const Tensors& x) { return x[0].sum(at::IntArrayRef({-1}), true); }},
@@ -285,7 +303,9 @@ std::vector<OperatorCase> reduction_cases() {
       {"Amax", {some({2, 5})}, [](const Tensors& x) { return x[0].amax({0}); }},
       {"Amin",
        {some({2, 5})},
-       [](const Tensors& x) { return x[0].amin({0, 1}); }},
+       [](const Tensors& x) {
+         return x[0].amin({0, 1});
+       }},
       {"Argmax",
        {some({2, 5})},
        [](const Tensors& x) { return at::argmax(x[0], 1); },
@@ -459,10 +479,14 @@ std::vector<OperatorCase> layer_cases() {
        }},
       {"AdaptiveAvgPool2d",
        {some({2, 3, 7, 6})},
-       [](const Tensors& x) { return at::adaptive_avg_pool2d(x[0], {3, 4}); }},
+       [](const Tensors& x) {
+         return at::adaptive_avg_pool2d(x[0], {3, 4});
+       }},
       {"AdaptiveAvgPoolToOne",
        {some({2, 3, 7, 6})},
-       [](const Tensors& x) { return at::adaptive_avg_pool2d(x[0], {1, 1}); }},
+       [](const Tensors& x) {
+         return at::adaptive_avg_pool2d(x[0], {1, 1});
+       }},
       {"Lstm",
        {some({5, 2, 3}),
         some({1, 2, 4}),
@@ -626,17 +650,23 @@ std::vector<OperatorCase> indexing_cases() {
   return {
       {"Cat",
        {some({2, 3}), some({2, 1})},
-       [](const Tensors& x) { return at::cat({x[0], x[1]}, 1); }},
+       [](const Tensors& x) {
+         return at::cat({x[0], x[1]}, 1);
+       }},
       {"Stack",
        {some({2, 3}), some({2, 3})},
-       [](const Tensors& x) { return at::stack({x[0], x[1]}, 1); }},
+       [](const Tensors& x) {
+         return at::stack({x[0], x[1]}, 1);
+       }},
       {"Triangles",
        {some({3, 4})},
        [](const Tensors& x) { return x[0].triu(1) + x[0].tril(-1); }},
       {"Flip", {some({2, 3})}, [](const Tensors& x) { return x[0].flip({1}); }},
       {"Roll",
        {some({2, 3})},
-       [](const Tensors& x) { return x[0].roll({1, -1}, {0, 1}); }},
+       [](const Tensors& x) {
+         return x[0].roll({1, -1}, {0, 1});
+       }},
       {"Pad",
        {some({2, 3})},
        [](const Tensors& x) {
@@ -644,7 +674,9 @@ std::vector<OperatorCase> indexing_cases() {
        }},
       {"Repeat",
        {some({2, 3})},
-       [](const Tensors& x) { return x[0].repeat({2, 1, 2}); }},
+       [](const Tensors& x) {
+         return x[0].repeat({2, 1, 2});
+       }},
       {"Split",
        {some({5, 2})},
        [](const Tensors& x) {
@@ -671,7 +703,9 @@ std::vector<OperatorCase> indexing_cases() {
        [](const Tensors& x) { return x[0].scatter(1, x[1], 3.0); }},
       {"Index",
        {some({4, 5, 3}), whole({2}, 4), whole({2}, 5)},
-       [](const Tensors& x) { return x[0].index({x[1], x[2]}); }},
+       [](const Tensors& x) {
+         return x[0].index({x[1], x[2]});
+       }},
       {"IndexOfLastDim",
        {some({4, 5}), whole({2, 2}, 5)},
        [](const Tensors& x) {
@@ -685,6 +719,12 @@ std::vector<OperatorCase> indexing_cases() {
       {"IndexAdd",
        {some({4, 5}), whole({3}, 5), some({4, 3})},
        [](const Tensors& x) { return x[0].index_add(1, x[1], x[2], 0.5); }},
+      {"Unfold",
+       {some({3, 7, 2})},
+       [](const Tensors& x) { return x[0].unfold(1, 3, 2).pow(2); }},
+      {"UnfoldOfLastDim",
+       {some({3, 5})},
+       [](const Tensors& x) { return x[0].unfold(-1, 2, 1).pow(2); }},
       {"SelectAndSlice",
        {some({4, 6})},
        [](const Tensors& x) {

@@ -1,32 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unmodified LibTorch loops on xla:0 next to the CPU, in f64 and strict mode.
-#include <functional>
-#include <memory>
-
 #include <gtest/gtest.h>
 
-#include <torch/nn.h>
-#include <torch/optim.h>
-
+#include "unit/xla/training_loop.h"
 #include "unit/xla/xla_device.h"
 
 namespace accelerate::xla {
 namespace {
 
 namespace nn = torch::nn;
-
-using Optimizer = std::shared_ptr<torch::optim::Optimizer>;
-
-struct Training {
-  std::string name;
-  std::function<nn::Sequential()> make_model;
-  std::vector<std::int64_t> input;
-  std::function<Optimizer(std::vector<at::Tensor>)> make_optimizer;
-};
-
-void PrintTo(const Training& training, std::ostream* out) {
-  *out << training.name;
-}
 
 nn::Sequential make_mlp() {
   return nn::Sequential(
@@ -88,47 +70,28 @@ Optimizer make_adam(std::vector<at::Tensor> parameters) {
       std::move(parameters), torch::optim::AdamOptions(1e-3).amsgrad(true));
 }
 
-struct Trained {
-  std::vector<double> losses;
-  std::vector<at::Tensor> parameters;
+struct Case {
+  const char* name;
+  nn::Sequential (*make_model)();
+  std::vector<std::int64_t> input;
+  std::int64_t samples;
+  Optimizer (*make_optimizer)(std::vector<at::Tensor>);
 };
 
-// Twenty steps of a usual loop; on the device a step ends where it does in
-// training: after the optimizer.
-Trained train(const Training& training, bool device) {
-  torch::manual_seed(3);
-  nn::Sequential model = training.make_model();
-  model->to(at::kDouble);
-  const at::Tensor x = at::randn(training.input, at::kDouble);
-  const at::Tensor y =
-      at::randint(4, {training.input[training.name[0] == 'T']});
-  const c10::Device where(device ? "xla:0" : "cpu");
-  test_device();
-  model->to(where);
-  const auto placed = [device](const at::Tensor& batch) {
-    return device ? to_xla_divided(batch) : batch;
-  };
-  const auto optimizer = training.make_optimizer(model->parameters());
-  std::vector<at::Tensor> losses;
-  for (int step = 0; step < 20; ++step) {
-    const at::Tensor loss =
-        at::cross_entropy_loss(model->forward(placed(x)), placed(y));
-    loss.backward();
-    optimizer->step();
-    optimizer->zero_grad();
-    losses.push_back(loss.detach());
-    if (device) {
-      run_device();
-    }
-  }
-  Trained result;
-  for (const at::Tensor& loss : losses) {
-    result.losses.push_back(loss.item<double>());
-  }
-  for (const at::Tensor& parameter : model->parameters()) {
-    result.parameters.push_back(to_cpu(parameter.detach()));
-  }
-  return result;
+Training training_of(const Case& made) {
+  return {
+      made.name,
+      [make_model = made.make_model]() -> LossModel {
+        nn::Sequential model = make_model();
+        return {model.ptr(), [model](const TensorMap& batch) mutable {
+                  return at::cross_entropy_loss(
+                      model->forward(batch.at("x")), batch.at("y"));
+                }};
+      },
+      [input = made.input, samples = made.samples]() -> TensorMap {
+        return {{"x", at::randn(input)}, {"y", at::randint(4, {samples})}};
+      },
+      made.make_optimizer};
 }
 
 class XlaTraining : public testing::TestWithParam<Training> {};
@@ -138,18 +101,8 @@ TEST_P(XlaTraining, EqualsTheCpuAfterTwentySteps) {
   const auto compiled = test_device().runner().counts().compiled;
   const Trained device = train(GetParam(), true);
 
-  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
-    EXPECT_NEAR(device.losses[i], expected.losses[i], 1e-9) << "step " << i;
-  }
-  for (std::size_t i = 0; i < expected.parameters.size(); ++i) {
-    EXPECT_LE(
-        (device.parameters[i] - expected.parameters[i])
-            .abs()
-            .max()
-            .item<double>(),
-        1e-9)
-        << "parameter " << i;
-  }
+  EXPECT_LE(loss_difference(device, expected), 1e-9);
+  EXPECT_LE(parameter_difference(device, expected), 1e-9);
   // The first step makes the optimizer's state, the second donates it; the
   // other eighteen run the same program.
   EXPECT_LE(test_device().runner().counts().compiled - compiled, 3);
@@ -160,12 +113,14 @@ INSTANTIATE_TEST_SUITE_P(
     All,
     XlaTraining,
     testing::Values(
-        Training{"MlpSgd", make_mlp, {6, 8}, make_sgd},
-        Training{"MlpAdamW", make_mlp, {6, 8}, make_adamw},
-        Training{"MlpAdam", make_mlp, {6, 8}, make_adam},
-        Training{"CnnSgd", make_cnn, {4, 3, 8, 8}, make_sgd},
-        Training{"TransformerSgd", make_transformer, {6, 4, 16}, make_sgd},
-        Training{"TransformerAdamW", make_transformer, {6, 4, 16}, make_adamw}),
+        training_of({"MlpSgd", make_mlp, {6, 8}, 6, make_sgd}),
+        training_of({"MlpAdamW", make_mlp, {6, 8}, 6, make_adamw}),
+        training_of({"MlpAdam", make_mlp, {6, 8}, 6, make_adam}),
+        training_of({"CnnSgd", make_cnn, {4, 3, 8, 8}, 4, make_sgd}),
+        training_of(
+            {"TransformerSgd", make_transformer, {6, 4, 16}, 4, make_sgd}),
+        training_of(
+            {"TransformerAdamW", make_transformer, {6, 4, 16}, 4, make_adamw})),
     [](const auto& parameter) { return parameter.param.name; });
 
 }  // namespace

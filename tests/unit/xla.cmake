@@ -97,6 +97,14 @@ set_tests_properties(unit/xla_models.four_devices PROPERTIES
   LABELS unit TIMEOUT 900 PROCESSORS 2
   ENVIRONMENT "${_fast_compilation};ACCELERATE_TEST_XLA_DEVICES=4")
 
+# Random programs: a hundred, or ACCELERATE_XLA_FUZZ_PROGRAMS.
+accelerate_add_tests(unit/xla_fuzz PCH nn LIBS accelerate_test_xla_device SHARDS 1
+  TIMEOUT 900 ENVIRONMENT ${_fast_compilation} SOURCES
+  xla/fuzz_draw.cpp
+  xla/fuzz_operators.cpp
+  xla/fuzz_program.cpp
+  xla/fuzz_test.cpp)
+
 # Libraries that are not a plugin of our version.
 foreach(_fixture IN ITEMS no_entry other_version short_table)
   set(_target pjrt_fixture_${_fixture})

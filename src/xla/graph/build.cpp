@@ -134,6 +134,9 @@ Value scalar_u64(std::uint64_t number) {
 }
 
 Value constant(double number, ElementType type, const Shape& shape) {
+  if (type == ElementType::pred) {
+    return constant_integer(number != 0 ? 1 : 0, type, shape);
+  }
   if (!is_floating(type)) {
     return constant_integer(static_cast<std::int64_t>(number), type, shape);
   }

@@ -182,6 +182,14 @@ std::vector<OperatorCase> elementwise_cases() {
               (x[0] - 50).floor_divide(b)});
        },
        false},
+      {"FillBooleansWithFractions",
+       {whole({6}, 2)},
+       [](const Tensors& x) {
+         const at::Tensor mask = x[0].to(at::kBool);
+         return at::stack(
+             {mask.masked_fill(mask, -0.5), mask.clone().fill_(0.25)});
+       },
+       false},
       {"NegativeIntegers",
        {whole({6}, 100)},
        [](const Tensors& x) {

@@ -203,9 +203,9 @@ bool is_set(const char* variable) {
 std::vector<Training> trainings() {
   std::vector<Training> list;
   const bool all = is_set("ACCELERATE_XLA_ALL_MODELS");
-  const bool one = !all && is_set("ACCELERATE_TEST_XLA_DEVICES");
+  const bool one_family = !all && is_set("ACCELERATE_TEST_XLA_DEVICES");
   for (const Training& family : kFamilies) {
-    if (one && family.name != "Roberta") {
+    if (one_family && family.name != "Roberta") {
       continue;
     }
     list.push_back(family);

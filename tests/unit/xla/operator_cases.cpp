@@ -268,9 +268,7 @@ std::vector<OperatorCase> reduction_cases() {
       {"Sum", {some({2, 3, 4})}, [](const Tensors& x) { return x[0].sum(); }},
       {"SumOverDims",
        {some({2, 3, 4})},
-       [](const Tensors& x) {
-         return x[0].sum(at::IntArrayRef({0, 2}));
-       }},
+       [](const Tensors& x) { return x[0].sum(at::IntArrayRef({0, 2})); }},
       {"SumKeepsDims",
        {some({2, 3, 4})},
        [](const Tensors& x) { return x[0].sum(at::IntArrayRef({-1}), true); }},
@@ -311,9 +309,7 @@ std::vector<OperatorCase> reduction_cases() {
       {"Amax", {some({2, 5})}, [](const Tensors& x) { return x[0].amax({0}); }},
       {"Amin",
        {some({2, 5})},
-       [](const Tensors& x) {
-         return x[0].amin({0, 1});
-       }},
+       [](const Tensors& x) { return x[0].amin({0, 1}); }},
       {"Argmax",
        {some({2, 5})},
        [](const Tensors& x) { return at::argmax(x[0], 1); },
@@ -487,14 +483,10 @@ std::vector<OperatorCase> layer_cases() {
        }},
       {"AdaptiveAvgPool2d",
        {some({2, 3, 7, 6})},
-       [](const Tensors& x) {
-         return at::adaptive_avg_pool2d(x[0], {3, 4});
-       }},
+       [](const Tensors& x) { return at::adaptive_avg_pool2d(x[0], {3, 4}); }},
       {"AdaptiveAvgPoolToOne",
        {some({2, 3, 7, 6})},
-       [](const Tensors& x) {
-         return at::adaptive_avg_pool2d(x[0], {1, 1});
-       }},
+       [](const Tensors& x) { return at::adaptive_avg_pool2d(x[0], {1, 1}); }},
       {"Lstm",
        {some({5, 2, 3}),
         some({1, 2, 4}),
@@ -658,23 +650,17 @@ std::vector<OperatorCase> indexing_cases() {
   return {
       {"Cat",
        {some({2, 3}), some({2, 1})},
-       [](const Tensors& x) {
-         return at::cat({x[0], x[1]}, 1);
-       }},
+       [](const Tensors& x) { return at::cat({x[0], x[1]}, 1); }},
       {"Stack",
        {some({2, 3}), some({2, 3})},
-       [](const Tensors& x) {
-         return at::stack({x[0], x[1]}, 1);
-       }},
+       [](const Tensors& x) { return at::stack({x[0], x[1]}, 1); }},
       {"Triangles",
        {some({3, 4})},
        [](const Tensors& x) { return x[0].triu(1) + x[0].tril(-1); }},
       {"Flip", {some({2, 3})}, [](const Tensors& x) { return x[0].flip({1}); }},
       {"Roll",
        {some({2, 3})},
-       [](const Tensors& x) {
-         return x[0].roll({1, -1}, {0, 1});
-       }},
+       [](const Tensors& x) { return x[0].roll({1, -1}, {0, 1}); }},
       {"Pad",
        {some({2, 3})},
        [](const Tensors& x) {
@@ -682,9 +668,7 @@ std::vector<OperatorCase> indexing_cases() {
        }},
       {"Repeat",
        {some({2, 3})},
-       [](const Tensors& x) {
-         return x[0].repeat({2, 1, 2});
-       }},
+       [](const Tensors& x) { return x[0].repeat({2, 1, 2}); }},
       {"Split",
        {some({5, 2})},
        [](const Tensors& x) {
@@ -711,9 +695,7 @@ std::vector<OperatorCase> indexing_cases() {
        [](const Tensors& x) { return x[0].scatter(1, x[1], 3.0); }},
       {"Index",
        {some({4, 5, 3}), whole({2}, 4), whole({2}, 5)},
-       [](const Tensors& x) {
-         return x[0].index({x[1], x[2]});
-       }},
+       [](const Tensors& x) { return x[0].index({x[1], x[2]}); }},
       {"IndexOfLastDim",
        {some({4, 5}), whole({2, 2}, 5)},
        [](const Tensors& x) {

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 
 #include "accelerate/error.h"
@@ -77,6 +78,13 @@ std::string packed(const std::vector<Node*>& scalars, ElementType carrier) {
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
       .count();
+}
+
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) +
+         static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 }  // namespace
@@ -160,8 +168,8 @@ void Runner::save(const std::string& key, const Executable& program) {
   }
 }
 
-const Executable& Runner::program_for(const Trace& trace) {
-  const Fingerprint print = fingerprint(trace);
+const Executable& Runner::program_for(
+    const Trace& trace, const Fingerprint& print) {
   const auto found = programs_.find(print);
   if (found != programs_.end()) {
     return found->second;
@@ -204,8 +212,11 @@ void Runner::wait() {
 std::vector<Value> Runner::run(
     const std::vector<Output>& outputs,
     const std::unordered_set<const Node*>& kept) {
+  const double start = thread_seconds();
   const Trace trace = make_trace(outputs, kept, client_.device_count());
-  const Executable& program = program_for(trace);
+  const Fingerprint print = fingerprint(trace);
+  counts_.lookup_seconds += thread_seconds() - start;
+  const Executable& program = program_for(trace, print);
   limit_pending();
 
   std::vector<Value> packs;

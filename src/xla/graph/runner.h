@@ -22,6 +22,8 @@ struct RunnerCounts {
   std::int64_t executed = 0;  ///< Programs run.
   std::int64_t donated = 0;   ///< Buffers donated by the last run.
   double compile_seconds = 0;
+  /// CPU time spent on listing programs and finding them among compiled ones.
+  double lookup_seconds = 0;
 };
 
 /// Runs programs on the mesh of all devices of a client. Not thread-safe:
@@ -58,7 +60,7 @@ class Runner {
   void wait();
 
  private:
-  const Executable& program_for(const Trace& trace);
+  const Executable& program_for(const Trace& trace, const Fingerprint& print);
   std::optional<Executable> load(const std::string& key) const;
   void save(const std::string& key, const Executable& program);
   std::string key_of(const std::string& text) const;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -37,6 +38,10 @@ using testing::StartsWith;
 constexpr std::chrono::milliseconds kShortTimeout{20};
 // 2025-03-01 00:00:00 UTC.
 constexpr std::int64_t kBegin = 1740787200000000;
+
+Environment environment_of(std::map<std::string, std::string> variables) {
+  return Environment(std::move(variables));
+}
 
 Environment trackio_environment(const TemporaryDirectory& folder) {
   return Environment(
@@ -448,13 +453,13 @@ TEST(Trackio, SaysAtTheStartWhatItCannotDo) {
 
   const fs::path file = folder.write("file", "");
   TrackioTracker elsewhere(
-      Environment({{"TRACKIO_DIR", (file / "x").string()}}), kShortTimeout);
+      environment_of({{"TRACKIO_DIR", (file / "x").string()}}), kShortTimeout);
   EXPECT_THAT(
       message_of<IoError>([&] { elsewhere.start(trackio_setup("p")); }),
       StartsWith("cannot create "));
 
   TrackioTracker jsonl(
-      Environment({{"TRACKIO_STORAGE_MODE", "jsonl"}}), kShortTimeout);
+      environment_of({{"TRACKIO_STORAGE_MODE", "jsonl"}}), kShortTimeout);
   EXPECT_THAT(
       message_of<UnsupportedError>([&] { jsonl.start(trackio_setup("p")); }),
       HasSubstr("TRACKIO_STORAGE_MODE is `jsonl`"));
@@ -462,11 +467,12 @@ TEST(Trackio, SaysAtTheStartWhatItCannotDo) {
 
 TEST(Trackio, FindsTheFolderAsTrackioDoes) {
   EXPECT_EQ(
-      trackio_folder(Environment({{"TRACKIO_DIR", "/t"}, {"HF_HOME", "/h"}})),
+      trackio_folder(
+          environment_of({{"TRACKIO_DIR", "/t"}, {"HF_HOME", "/h"}})),
       "/t");
-  EXPECT_EQ(trackio_folder(Environment({{"HF_HOME", "/h"}})), "/h/trackio");
+  EXPECT_EQ(trackio_folder(environment_of({{"HF_HOME", "/h"}})), "/h/trackio");
   EXPECT_EQ(
-      trackio_folder(Environment({{"HOME", "/u"}})),
+      trackio_folder(environment_of({{"HOME", "/u"}})),
       "/u/.cache/huggingface/trackio");
 }
 

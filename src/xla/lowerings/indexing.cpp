@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that read or write elements at indices from tensors.
+#include <algorithm>
 #include <optional>
 
 #include "accelerate/error.h"
@@ -264,8 +265,9 @@ void slice_gradient(Call& call) {
   const Shape sizes = call.integers(1);
   const std::int64_t dim = call.dim(2, sizes.size());
   const auto i = static_cast<std::size_t>(dim);
-  std::int64_t start = call.integer(3);
-  start += start < 0 ? sizes[i] : 0;
+  const std::int64_t first = call.integer(3);
+  const std::int64_t start = std::clamp<std::int64_t>(
+      first < 0 ? first + sizes[i] : first, 0, sizes[i]);
   const std::int64_t step = call.integer(5);
   const std::int64_t count = gradient->shape[i];
   Dims low(sizes.size(), 0);

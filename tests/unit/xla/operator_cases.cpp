@@ -720,6 +720,9 @@ std::vector<OperatorCase> indexing_cases() {
        [](const Tensors& x) {
          return x[0].select(0, 1).sum() + x[0].slice(1, 1, 6, 2).pow(2).sum();
        }},
+      {"SliceOfTooManyElements",
+       {some({4, 6})},
+       [](const Tensors& x) { return x[0].slice(1, -9, 99, 2).pow(2); }},
       {"Arange",
        {some({1})},
        [](const Tensors& x) {

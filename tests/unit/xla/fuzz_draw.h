@@ -30,7 +30,8 @@ struct NoOperand : std::runtime_error {
   NoOperand() : std::runtime_error("no tensor fits") {}
 };
 
-/// The choices of one step.
+/// The choices of one step. A statement makes at most one of them: compilers
+/// evaluate arguments in different orders, and a seed names one program.
 class FuzzDraw {
  public:
   /// `replayed` are the tensors that this step chose on the CPU. It is null in

@@ -3,6 +3,8 @@
 //
 // Functions that grow quickly or are not defined everywhere get an argument in
 // a range that suits them, so that values stay near 1.
+#include <array>
+
 #include "unit/xla/fuzz_draw.h"
 
 namespace accelerate::xla {
@@ -47,7 +49,8 @@ Tensor sliced(FuzzDraw& draw) {
   const std::int64_t dim = draw.dim_of(x);
   const std::int64_t size = x.size(dim);
   const std::int64_t start = draw.between(-size, size);
-  return x.slice(dim, start, draw.between(-size, size + 1), draw.between(1, 3));
+  const std::int64_t end = draw.between(-size, size + 1);
+  return x.slice(dim, start, end, draw.between(1, 3));
 }
 
 Tensor selected(FuzzDraw& draw) {
@@ -87,7 +90,8 @@ Tensor diagonal(FuzzDraw& draw) {
 
 Tensor part(FuzzDraw& draw) {
   const Tensor x = draw.any(rank_at_least(1));
-  const auto parts = x.chunk(draw.between(1, 3), draw.dim_of(x));
+  const std::int64_t count = draw.between(1, 3);
+  const auto parts = x.chunk(count, draw.dim_of(x));
   return parts[static_cast<std::size_t>(
       draw.below(static_cast<std::int64_t>(parts.size())))];
 }
@@ -143,8 +147,8 @@ Tensor filled(FuzzDraw& draw) {
 
 Tensor masked(FuzzDraw& draw) {
   const Tensor x = draw.writable();
-  const Tensor mask = draw.boolean([&x](const Tensor& mask) {
-    return mask.sizes() == x.sizes() || mask.dim() == 0;
+  const Tensor mask = draw.boolean([&x](const Tensor& candidate) {
+    return candidate.sizes() == x.sizes() || candidate.dim() == 0;
   });
   return x.masked_fill_(mask, draw.number());
 }
@@ -457,11 +461,12 @@ Tensor ordered(FuzzDraw& draw) {
       return std::get<0>(x.sort(true, dim, draw.chance(50)));
     case 1:
       return std::get<1>(x.sort(true, dim, draw.chance(50)));
-    case 2:
+    case 2: {
       // Which of several equal elements it takes, and so the gradient, is
       // unspecified.
-      return std::get<0>(x.detach().topk(
-          draw.between(1, size_at(x, dim)), dim, draw.chance(50)));
+      const std::int64_t count = draw.between(1, size_at(x, dim));
+      return std::get<0>(x.detach().topk(count, dim, draw.chance(50)));
+    }
     default:
       return at::argsort(x, true, dim, false);
   }
@@ -496,8 +501,8 @@ Tensor indexed(FuzzDraw& draw) {
     }
     has_index = true;
     const Dims sizes = draw.chance(30) ? Dims{2, 1} : Dims{3};
-    indices.push_back(
-        draw.indices(sizes, x.size(dim)) - (draw.chance(20) ? x.size(dim) : 0));
+    const Tensor positions = draw.indices(sizes, x.size(dim));
+    indices.push_back(positions - (draw.chance(20) ? x.size(dim) : 0));
   }
   return x.index(indices);
 }
@@ -526,9 +531,10 @@ Tensor moved(FuzzDraw& draw) {
       return x.dim() >= 2 ? x.triu(draw.between(-1, 1)) : x.roll({1});
     case 4:
       return x.repeat(Dims(static_cast<std::size_t>(x.dim()), 2));
-    default:
-      return at::constant_pad_nd(
-          x, {draw.between(-1, 2), draw.between(0, 2)}, draw.between(-1, 1));
+    default: {
+      const std::array padding{draw.between(-1, 2), draw.between(0, 2)};
+      return at::constant_pad_nd(x, padding, draw.between(-1, 1));
+    }
   }
 }
 
@@ -677,7 +683,8 @@ std::vector<FuzzOperator> fuzz_views() {
        view,
        [](FuzzDraw& draw) {
          const Tensor x = draw.any(rank_at_least(2));
-         return x.transpose(draw.dim_of(x), draw.dim_of(x));
+         const std::int64_t dim = draw.dim_of(x);
+         return x.transpose(dim, draw.dim_of(x));
        }},
       {"permute",
        view,
@@ -697,7 +704,8 @@ std::vector<FuzzOperator> fuzz_views() {
        FuzzKind::window,
        [](FuzzDraw& draw) {
          const Tensor x = draw.any(rank_at_least(1));
-         return x.unfold(draw.dim_of(x), 2, draw.between(1, 2));
+         const std::int64_t dim = draw.dim_of(x);
+         return x.unfold(dim, 2, draw.between(1, 2));
        }},
       {"clone",
        FuzzKind::copy,

@@ -88,14 +88,15 @@ LossModel make_gpt2() {
 }
 
 LossModel make_llama() {
-  return causal_model(transformers::LlamaConfig{
+  const transformers::LlamaConfig config{
       .vocab_size = 40,
       .hidden_size = 16,
       .intermediate_size = 24,
       .num_hidden_layers = 2,
       .num_attention_heads = 4,
       .num_key_value_heads = 2,
-      .max_position_embeddings = 12});
+      .max_position_embeddings = 12};
+  return causal_model(config);
 }
 
 // Token ids without the models' padding ids, 0 and 1.

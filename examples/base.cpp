@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a small classifier in any number of processes: a plain LibTorch loop
-// plus a few marked lines.
+// Trains a small classifier in any number of processes. Only the marked lines
+// are for distributed training and trackers.
 //
 //     cd build/bin
 //     ./accelerate launch --cpu --num_processes 2 examples/base
 //
 // Without the launcher, the program trains in one process. Each program in
 // by_feature/ is this program plus one feature, in marked blocks.
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -80,9 +81,11 @@ TrainingOptions parse(int argc, char** argv) {
     } else if (name == "--project_dir" && i + 1 < argc) {
       options.project_dir = argv[++i];
     } else {
-      std::cerr << "usage: " << argv[0]
-                << " [--with_tracking] [--project_dir <folder>]\n";
-      std::exit(2);
+      const bool is_help = name == "--help";
+      (is_help ? std::cout : std::cerr)
+          << "usage: " << program_invocation_short_name
+          << " [--with_tracking] [--project_dir <folder>]\n";
+      std::exit(is_help ? 0 : 2);
     }
   }
   return options;

@@ -7,6 +7,7 @@
 //     ./accelerate launch --cpu --num_processes 2 $program
 //
 // The base program is ../base.cpp.
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -83,9 +84,11 @@ TrainingOptions parse(int argc, char** argv) {
     } else if (name == "--project_dir" && i + 1 < argc) {
       options.project_dir = argv[++i];
     } else {
-      std::cerr << "usage: " << argv[0]
-                << " [--with_tracking] [--project_dir <folder>]\n";
-      std::exit(2);
+      const bool is_help = name == "--help";
+      (is_help ? std::cout : std::cerr)
+          << "usage: " << program_invocation_short_name
+          << " [--with_tracking] [--project_dir <folder>]\n";
+      std::exit(is_help ? 0 : 2);
     }
   }
   return options;

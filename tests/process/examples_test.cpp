@@ -68,6 +68,13 @@ std::vector<std::filesystem::path> files_named(
   return files;
 }
 
+CommandResult run_example(const std::string& name, const std::string& option) {
+  CommandOptions command;
+  command.argv = {std::string(ACCELERATE_EXAMPLES_FOLDER) + "/" + name, option};
+  command.timeout = std::chrono::seconds(20);
+  return run_command(command);
+}
+
 class Usage : public testing::TestWithParam<const char*> {};
 
 TEST_P(Usage, IsPrintedOnRequestOrForAnUnknownOption) {
@@ -88,6 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
     Examples,
     Usage,
     testing::Values(
+        "base",
         "train",
         "plain_train",
         "notebook_train",
@@ -111,7 +119,7 @@ TEST_P(ExampleWithoutOptions, DoesNotTrainOnHelp) {
 INSTANTIATE_TEST_SUITE_P(
     Examples,
     ExampleWithoutOptions,
-    testing::Values("base", "batch_norm", "data_loader", "notebook_launcher"),
+    testing::Values("batch_norm", "data_loader", "notebook_launcher"),
     [](const auto& example) { return std::string(example.param); });
 
 class NlpExample : public testing::TestWithParam<int> {};

@@ -3,6 +3,7 @@
 //
 //     build/bin/benchmarks/tracking [--json]
 //
+// Also logs tensors on the GPU if there is one.
 // The trackers are `jsonl` and `tensorboard`. The thread computes for 100 µs
 // between two calls, as in a fast training loop, so the threads of the trackers
 // sleep, work and wake as in a run.
@@ -60,9 +61,7 @@ void measure_accelerator(const Report& report) {
       (std::filesystem::temp_directory_path() / "tracking-").string());
   {
     Accelerator accelerator(
-        {.cpu = true,
-         .project_dir = folder,
-         .log_with = {"jsonl", "tensorboard"}});
+        {.project_dir = folder, .log_with = {"jsonl", "tensorboard"}});
     accelerator.init_trackers("benchmark");
     const std::vector<std::string> keys{
         "train/loss",
@@ -75,7 +74,6 @@ void measure_accelerator(const Report& report) {
         "f1",
         "scale",
         "seconds"};
-    const at::Tensor scalar = at::full({}, 0.5);
     const auto log_all = [&](const auto& value) {
       LogValues values;
       values.reserve(keys.size());
@@ -85,7 +83,13 @@ void measure_accelerator(const Report& report) {
       accelerator.log(values);
     };
     measure_calls(report, "ten numbers", [&] { log_all(0.5); });
-    measure_calls(report, "ten tensors on the CPU", [&] { log_all(scalar); });
+    const at::Tensor on_cpu = at::full({}, 0.5);
+    measure_calls(report, "ten tensors on the CPU", [&] { log_all(on_cpu); });
+    if (!accelerator.device().is_cpu()) {
+      const at::Tensor on_device = on_cpu.to(accelerator.device());
+      measure_calls(
+          report, "ten tensors on the GPU", [&] { log_all(on_device); });
+    }
     measure_calls(
         report, "one number", [&] { accelerator.log({{"loss", 0.5}}); });
   }

@@ -66,7 +66,7 @@ const CommandInfo& launch_info() {
       .runs_program = true,
       .notes =
           "<program> is an executable, a single .cpp file (compiled once "
-          "and cached), a .py file, or with -m\na Python module. Options "
+          "and cached), a .py file or, with -m,\na Python module. Options "
           "come before the program. Ctrl-C stops all workers; press it "
           "twice to kill\nthem immediately. Ctrl-\\ shows what each worker "
           "is doing.",

@@ -141,10 +141,10 @@ class ACCELERATE_API GeneralTracker {
   /// Called when no other call is waiting. Afterwards, everything that was
   /// logged must be readable, even if the process is killed.
   virtual void flush();
-  /// Called once, at the end of the training.
+  /// Called once, at the end of training.
   virtual void finish();
-  /// Returns how long the end of the training waits for this tracker, if that
-  /// is more than ten seconds.
+  /// Returns how long the program waits for this tracker at the end of
+  /// training, if that is more than ten seconds.
   virtual std::chrono::milliseconds finish_timeout() const;
 
   /// Returns a value that identifies this run, for checkpoints.

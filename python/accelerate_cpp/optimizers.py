@@ -83,7 +83,7 @@ class OptimizerAdapter:
         saved = [group["params"] for group in scalars["param_groups"]]
         problems = []
         if current != saved:
-            problems.append(f"different numbers of parameter groups: {saved} in the saved state, {current} in the optimizer")
+            problems.append(f"different parameter groups: {saved} in the saved state, {current} in the optimizer")
         problems += [f"the optimizer has no parameter `{name}`" for name in scalars["state"] if name not in names]
         shapes = {name: parameter.shape for name, parameter in zip(names, self._parameters())}
         for key, tensor in tensors.items():

@@ -12,7 +12,7 @@
 namespace accelerate::python {
 
 /// Calls an adapter, an object from `accelerate_cpp.tracking` that refers to
-/// the Python tracker. Calls acquire the GIL.
+/// the Python tracker. Each call acquires the GIL.
 class PythonTracker : public GeneralTracker {
  public:
   explicit PythonTracker(const py::object& adapter);

@@ -34,7 +34,7 @@ struct Manifest {
   std::string created;
   /// All files of the checkpoint, by name, except the manifest and hook files.
   std::map<std::string, FileChecksum> files;
-  /// The files that hooks wrote, by paths such as `hooks/adapter/weights.bin`.
+  /// The files that hooks wrote, by path, such as `hooks/adapter/weights.bin`.
   std::map<std::string, FileChecksum> hook_files;
 
   std::uint64_t bytes() const;

@@ -64,7 +64,7 @@ std::unique_ptr<FakeTransport> join_fake_network(
       gather_through_store(context, "fake network", created, limits).front();
   std::unique_ptr<FakeTransport> transport;
   const RankOutcomes joined = try_collectively(
-      through_store(context, "joined fake network", limits), [&] {
+      through_store(context, "connection to the fake network", limits), [&] {
         transport = std::make_unique<FakeTransport>(
             name, context.rank, context.size, limits);
         return Json();

@@ -30,7 +30,7 @@ struct ParsedInteger {
 /// large for a double becomes infinity.
 ParsedInteger parse_cell_integer(std::string_view text);
 std::optional<double> parse_cell_real(std::string_view text);
-/// Parses `true` and `false`, in any case.
+/// Parses `true` and `false`, ignoring case.
 std::optional<bool> parse_cell_boolean(std::string_view text);
 
 /// Returns whether the text is a number with a minus sign, or begins like one.

@@ -56,14 +56,14 @@ class TypeGuess {
     bool all_numbers = true;
     bool all_booleans = true;
     bool has_fraction = false;
-    // Offsets of the first cells of each kind.
+    // Offset of the first cell of each kind.
     std::optional<std::size_t> first;
     std::optional<std::size_t> not_a_number;
     std::optional<std::size_t> not_a_boolean;
     std::optional<std::size_t> large;  // Does not fit in 64 bits.
     IntegerStage stage = IntegerStage::signed_integers;
-    // The first cells whose text changes when their value is parsed and
-    // formatted.
+    // Offset of the first cell of each kind whose text changes when its value
+    // is parsed and formatted.
     std::optional<std::size_t> not_written_integer;
     std::optional<std::size_t> not_written_real;
     std::optional<std::size_t> not_written_boolean;

@@ -151,8 +151,8 @@ class ACCELERATE_API StepRecorder {
   /// undefined input is passed to `body` as an undefined tensor.
   Tensors run(const std::string& key, const Tensors& inputs, const Body& body);
 
-  /// Returns whether the policy allows captures. If not, reports the reason
-  /// that the policy contains.
+  /// Returns whether the policy allows captures. If not, reports the policy's
+  /// `disabled_reason`.
   bool is_enabled();
   /// Makes `why_not` return `reason`, the reason why calls run eagerly. Also
   /// prints the reason as a note, but only if no reason has been printed

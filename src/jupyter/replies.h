@@ -26,8 +26,8 @@ struct CellError {
 /// `CellError`.
 CellError error_of(const Packet& reply);
 
-/// Returns the error for a cell during which the interpreter died. The error
-/// text states that all definitions are lost.
+/// Returns the error for the cell that was running when the interpreter died.
+/// The error text states that all definitions are lost.
 CellError interpreter_died(const std::string& exit_status, bool interrupted);
 
 /// Replaces invalid UTF-8 in `text`, which JSON cannot contain, with U+FFFD.

@@ -83,9 +83,9 @@ std::string required(const Environment& environment, const char* name) {
             "`, but ",
             name,
             " is not set"),
-        "start the launcher with `srun`, which sets both variables; a "
-        "container "
-        "must pass all variables that begin with SLURM_");
+        "start the launcher with `srun`, which sets both variables; if it "
+        "runs in a container, pass all variables that begin with SLURM_ into "
+        "the container");
   }
   return *value;
 }

@@ -16,10 +16,10 @@ namespace accelerate {
 /// different paths, of which none is the folder of another.
 std::filesystem::path dvc_path(const std::string& key, const char* extension);
 
-/// Returns the header of the file of a metric.
+/// Returns the header of a metric's file.
 std::string dvc_header(const std::string& key);
 
-/// Returns a row of the file of a metric. DVC reads the time as milliseconds;
+/// Returns a row of a metric's file. DVC reads the time as milliseconds;
 /// it has decimals, because calls to `log` differ by microseconds.
 std::string dvc_row(
     std::int64_t time_us, std::int64_t step, const TrackedValue& value);
@@ -32,7 +32,7 @@ Json dvc_summary_value(const TrackedValue& value);
 /// becomes a member as a whole.
 void set_dvc_summary(Json& summary, const std::string& key, const Json& value);
 
-/// The end of the file of a metric.
+/// The last row of a metric's file.
 struct DvcHistory {
   std::int64_t time_us = 0;
   std::int64_t step = 0;

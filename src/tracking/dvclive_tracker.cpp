@@ -34,7 +34,7 @@ std::string run_in_dvclive_folder(const fs::path& folder) {
                                        : "";
 }
 
-// The files of the run before are removed, so they must be DVCLive's.
+// The files of the previous run are removed, so they must be DVCLive's.
 void check_dvclive_folder(const fs::path& folder) {
   if (fs::exists(folder / kRunFile) ||
       (fs::exists(folder / kSummaryFile) && fs::exists(folder / "plots"))) {

@@ -65,7 +65,8 @@ std::string checked_server(std::string uri) {
   if (uri.empty()) {
     throw ArgumentError(
         "tracker `mlflow` needs the address of a server",
-        "set MLFLOW_TRACKING_URI, such as http://localhost:5000");
+        "set MLFLOW_TRACKING_URI to the server's address, such as "
+        "http://localhost:5000");
   }
   if (!uri.starts_with("http://") && !uri.starts_with("https://")) {
     throw UnsupportedError(

@@ -363,7 +363,7 @@ Plot make_plot(const std::vector<RunCurves>& runs, const PlotOptions& options) {
       const std::string similar = did_you_mean(key, known);
       throw ArgumentError(
           str_cat("no run has values named `", printable(key), "`"),
-          similar.empty() ? str_cat("use some of: ", join(known, ", "))
+          similar.empty() ? str_cat("use one or more of ", join(known, ", "))
                           : similar);
     }
     plot.panels.push_back(panel->second);

@@ -43,8 +43,7 @@ class SqliteDatabase {
   sqlite3* handle_ = nullptr;
 };
 
-/// A statement with parameters `?`. The first parameter and the first column
-/// have the index 0.
+/// A statement with `?` parameters. Parameters and columns are numbered from 0.
 class SqliteStatement {
  public:
   SqliteStatement(SqliteDatabase& database, std::string_view text);

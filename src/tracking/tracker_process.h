@@ -17,7 +17,7 @@ namespace accelerate {
 /// Runs `<python> -m accelerate_cpp.tracker <name>`; python/accelerate_cpp/
 /// tracker.py describes the requests and answers.
 ///
-/// If the child dies, hangs or sends something else than an answer, it is
+/// If the child dies, hangs or sends anything other than an answer, it is
 /// killed with all processes in its Unix process group, and the current and all
 /// later calls throw `IoError` with the same text. If this process dies, the
 /// child notices it and ends by itself.

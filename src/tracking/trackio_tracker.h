@@ -21,8 +21,8 @@ namespace accelerate {
 /// tables and the configuration. Images are PNG files next to it. Options
 /// `name` and `group` are the name of the run and of a group of runs.
 ///
-/// The database is private to Trackio; it was written with version 0.43 in
-/// mind. It is open only while values are written, under Trackio's lock, so
+/// The database is private to Trackio; this class was written for version 0.43.
+/// The database is open only while values are written, under Trackio's lock, so
 /// that Trackio may use the same project at the same time.
 class TrackioTracker : public GeneralTracker {
  public:

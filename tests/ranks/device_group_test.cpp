@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the behavior of a process group around the collectives of GPUs, with a
-// fake for NCCL.
+// substitute for LibTorch's NCCL process group.
 #include <chrono>
 #include <future>
 #include <stdexcept>

@@ -73,8 +73,8 @@ struct ModelText {
 /// Returns the type of the model that `$.model` describes: "BPE", …
 std::string model_type_of(const JsonNode& node, const ModelText& text);
 
-/// Creates the model that `$.model` describes. `node` does not contain `vocab`
-/// and `merges`, which are read from `text`. Throws `FormatError` with the JSON
+/// Creates the model that `$.model` describes. `node` contains neither `vocab`
+/// nor `merges`; both are read from `text`. Throws `FormatError` with the JSON
 /// path if the description is not valid.
 std::unique_ptr<Model> make_model(const JsonNode& node, const ModelText& text);
 

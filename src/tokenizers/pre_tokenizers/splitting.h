@@ -52,7 +52,7 @@ void split_at_characters(
   for (const Span& piece : pieces.ranges) {
     const std::string_view view = pieces.view(piece);
     segments.clear();
-    // Where the current text without a match begins.
+    // The start of the current unmatched text.
     std::uint32_t pending = 0;
     for (std::uint32_t at = 0; at < view.size();) {
       std::size_t length = 0;

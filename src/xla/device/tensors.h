@@ -16,8 +16,8 @@
 
 namespace accelerate::xla {
 
-/// Returns the device's type for a LibTorch type. Throws `UnsupportedError` if
-/// the device does not support the type.
+/// Returns the XLA element type for a LibTorch scalar type. Throws
+/// `UnsupportedError` if the device does not support the type.
 ElementType element_type_of(c10::ScalarType type);
 c10::ScalarType scalar_type_of(ElementType type);
 

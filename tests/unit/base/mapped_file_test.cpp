@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mapped file that becomes shorter while it is used. Removes a sanitizer's
+// A mapped file that is truncated while it is used. Removes a sanitizer's
 // signal handler first, because it would end the program in a different way.
 #include "base/mapped_file.h"
 

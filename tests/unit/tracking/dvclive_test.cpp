@@ -251,7 +251,7 @@ TEST(Dvclive, LeavesTheFilesOfAnotherRunToThatRun) {
   DvcliveTracker second;
   second.start(dvc_setup(folder, "second"));
 
-  // Only the first value replaces the run before.
+  // Only the first value replaces the previous run.
   second.flush();
   EXPECT_THAT(
       folder.read("live/plots/metrics/train/loss.tsv"), HasSubstr("\t2\t8.0"));

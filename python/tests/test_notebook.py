@@ -125,7 +125,7 @@ class Launching(unittest.TestCase):
 
     def test_prints_the_chosen_number_of_processes(self):
         _, shown = launched(train, (1,))
-        self.assertRegex(shown, r"Launching training on \d+ process(es)? \((CPU, \d+ cores|.*GPU.*)\)")
+        self.assertRegex(shown, r"Launching training on \d+ process(es)? \((on the CPU, \d+ cores?|.*GPU.*)\)")
 
     def test_works_after_an_exception_and_after_an_accelerator_was_created(self):
         Accelerator(cpu=True)

@@ -106,14 +106,13 @@ Json key_and_value(const std::string& key, const std::string& value) {
 std::string reason_in(const HttpResponse& response) {
   try {
     const Json reply = Json::parse(response.body);
-    if (const Json* const message = reply.find("message");
-        message != nullptr && message->is_string()) {
-      return str_cat(": ", printable(message->as_string()).substr(0, 300));
-    }
+    const Json* const message = reply.find("message");
+    return message != nullptr && message->is_string()
+               ? str_cat(": ", printable(message->as_string()).substr(0, 300))
+               : "";
   } catch (const Error&) {
-    // Not JSON: for example, the page of a proxy.
+    return "";  // Not JSON: for example, the page of a proxy.
   }
-  return "";
 }
 
 // Removes up to `count` elements from the front of an array.
@@ -157,7 +156,9 @@ std::string mlflow_key(const std::string& key) {
   // Names are also paths: MLflow refuses `a//b`, `../a` and `/a`.
   std::vector<std::string> parts = split(result, '/');
   for (std::string& part : parts) {
-    part = part.empty() || part == "." || part == ".." ? "_" + part : part;
+    if (part.empty() || part == "." || part == "..") {
+      part.insert(0, "_");
+    }
   }
   return join(parts, "/");
 }
@@ -233,22 +234,16 @@ Json MlflowTracker::call(
   return Json::parse(response.body, {.source = "the reply of MLflow"});
 }
 
-// Another process may create the experiment at the same time.
 std::string MlflowTracker::experiment() {
   const std::string by_name =
       "experiments/get-by-name?experiment_name=" + url_escaped(project_);
-  const HttpResponse found = send({"GET", server_ + kApi + by_name});
-  if (found.status == 404) {
-    try {
-      return call(
-                 "POST",
-                 "experiments/create",
-                 Json::object({{"name", project_}}))
-          .at("experiment_id")
-          .as_string();
-    } catch (const IoError&) {
-      // Now it exists, or the next request says what is wrong.
-    }
+  if (send({"GET", server_ + kApi + by_name}).status == 404) {
+    // Fails if another process creates the experiment at the same time. The
+    // next request reports all other failures.
+    send(
+        {"POST",
+         server_ + kApi + "experiments/create",
+         Json::object({{"name", project_}}).dump()});
   }
   return call("GET", by_name, {})
       .at("experiment")

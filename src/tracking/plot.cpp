@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <string_view>
 
@@ -46,7 +47,8 @@ struct Range {
 };
 
 Range range_of(const PlotPanel& panel, std::vector<double> Curve::* member) {
-  Range range{INFINITY, -INFINITY};
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Range range{kInfinity, -kInfinity};
   for (const PlotPanel::Line& line : panel.lines) {
     for (const Curve* curve : {&line.curve, &line.smoothed}) {
       for (const double value : curve->*member) {
@@ -392,10 +394,11 @@ std::string svg_of(const Plot& plot) {
       "\" font-family=\"sans-serif\" font-size=\"12\">\n",
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
   for (std::size_t i = 0; i < plot.panels.size(); ++i) {
+    const std::size_t row = i / columns;
     svg += SvgPanel(
                plot.panels[i],
                kPanelWidth * static_cast<double>(i % columns),
-               kPanelHeight * static_cast<double>(i / columns))
+               kPanelHeight * static_cast<double>(row))
                .draw();
   }
   return svg + svg_legend(plot.runs, panels_height) + "</svg>\n";

@@ -2,7 +2,7 @@
 #include "accelerator/pending_numbers.h"
 
 #include <algorithm>
-#include <map>
+#include <bit>
 #include <memory>
 #include <utility>
 
@@ -11,6 +11,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "device/device_library.h"
+#include "device/fused_blocks.h"
 #include "device/lazy_device.h"
 
 namespace accelerate {
@@ -18,6 +19,15 @@ namespace {
 
 /// Waits for a tensor on a device and returns it on the CPU.
 using PendingCopy = std::function<at::Tensor()>;
+/// Waits for numbers on a device and returns them.
+using PendingNumbers = std::function<std::vector<TrackedValue>()>;
+
+std::shared_ptr<c10::Event> event_after_copy(c10::Device device) {
+  auto event = std::make_shared<c10::Event>(device.type());
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  event->record(guard.getStream(device));
+  return event;
+}
 
 PendingCopy begin_copy(const at::Tensor& on_device) {
   const c10::Device device = on_device.device();
@@ -31,16 +41,51 @@ PendingCopy begin_copy(const at::Tensor& on_device) {
       on_device.sizes(),
       at::TensorOptions(on_device.scalar_type()).pinned_memory(true));
   on_cpu.copy_(on_device, /*non_blocking=*/true);
-  const auto done = std::make_shared<c10::Event>(device.type());
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  done->record(guard.getStream(device));
-  return [on_cpu, done] {
+  return [on_cpu, done = event_after_copy(device)] {
     done->synchronize();
     return on_cpu;
   };
 }
 
-// One tensor per device. Numbers of different types become doubles.
+TrackedValue number_in_slot(c10::ScalarType type, std::int64_t slot) {
+  if (type == at::kBool) {
+    return slot != 0;
+  }
+  if (c10::isIntegralType(type, /*includeBool=*/false)) {
+    return slot;
+  }
+  return std::bit_cast<double>(slot);
+}
+
+// Reads the numbers with one kernel, which writes to host memory. Returns null
+// if there is no such kernel for a type.
+PendingNumbers begin_with_one_kernel(
+    const FusedBlocks& blocks, const std::vector<at::Tensor>& tensors) {
+  const at::Tensor slots = at::empty(
+      {static_cast<std::int64_t>(tensors.size())},
+      at::TensorOptions(at::kLong).pinned_memory(true));
+  if (!blocks.copy_numbers(tensors, slots.mutable_data_ptr<std::int64_t>())) {
+    return nullptr;
+  }
+  std::vector<c10::ScalarType> types;
+  types.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    types.push_back(tensor.scalar_type());
+  }
+  return [slots,
+          types = std::move(types),
+          done = event_after_copy(tensors.front().device())] {
+    done->synchronize();
+    std::vector<TrackedValue> numbers;
+    const auto* slot = slots.const_data_ptr<std::int64_t>();
+    for (const c10::ScalarType type : types) {
+      numbers.push_back(number_in_slot(type, *slot++));
+    }
+    return numbers;
+  };
+}
+
+// One tensor for all numbers. Numbers of different types become doubles.
 at::Tensor stacked(const std::vector<at::Tensor>& tensors) {
   const bool same_type = std::ranges::all_of(tensors, [&](const auto& tensor) {
     return tensor.scalar_type() == tensors.front().scalar_type();
@@ -51,6 +96,24 @@ at::Tensor stacked(const std::vector<at::Tensor>& tensors) {
     scalars.push_back(same_type ? scalar : scalar.to(at::kDouble));
   }
   return at::stack(scalars);
+}
+
+// The tensors are on one device.
+PendingNumbers begin_on_device(const std::vector<at::Tensor>& tensors) {
+  const FusedBlocks* blocks = fused_blocks_of(tensors.front().device().type());
+  if (blocks != nullptr) {
+    if (PendingNumbers numbers = begin_with_one_kernel(*blocks, tensors)) {
+      return numbers;
+    }
+  }
+  return [copy = begin_copy(stacked(tensors))] {
+    const at::Tensor on_cpu = copy();
+    std::vector<TrackedValue> numbers;
+    for (std::int64_t i = 0; i < on_cpu.size(0); ++i) {
+      numbers.push_back(number_in(on_cpu[i]));
+    }
+    return numbers;
+  };
 }
 
 }  // namespace
@@ -68,36 +131,20 @@ TrackedValue number_in(const at::Tensor& tensor) {
 std::function<std::vector<TrackedValue>()> begin_reading(
     const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_grad;
-  struct Part {
-    std::vector<std::size_t> positions;
-    PendingCopy copy;
-  };
-  std::map<
-      c10::Device,
-      std::vector<std::size_t>,
-      bool (*)(c10::Device, c10::Device)>
-      by_device([](c10::Device a, c10::Device b) {
-        return std::pair(a.type(), a.index()) < std::pair(b.type(), b.index());
-      });
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    by_device[tensors[i].device()].push_back(i);
+  const c10::Device first = tensors.front().device();
+  if (std::ranges::all_of(tensors, [&](const at::Tensor& tensor) {
+        return tensor.device() == first;
+      })) {
+    return begin_on_device(tensors);
   }
-  std::vector<Part> parts;
-  for (const auto& [device, positions] : by_device) {
-    std::vector<at::Tensor> on_device;
-    for (const std::size_t position : positions) {
-      on_device.push_back(tensors[position]);
-    }
-    parts.push_back({positions, begin_copy(stacked(on_device))});
+  std::vector<PendingNumbers> parts;
+  for (const at::Tensor& tensor : tensors) {
+    parts.push_back(begin_on_device({tensor}));
   }
-  return [parts = std::move(parts), size = tensors.size()] {
-    std::vector<TrackedValue> numbers(size);
-    for (const Part& part : parts) {
-      const at::Tensor on_cpu = part.copy();
-      for (std::size_t i = 0; i < part.positions.size(); ++i) {
-        numbers[part.positions[i]] =
-            number_in(on_cpu[static_cast<std::int64_t>(i)]);
-      }
+  return [parts = std::move(parts)] {
+    std::vector<TrackedValue> numbers;
+    for (const PendingNumbers& part : parts) {
+      numbers.push_back(part().front());
     }
     return numbers;
   };

@@ -15,8 +15,9 @@ namespace accelerate {
 /// Returns the only element of a tensor on the CPU.
 TrackedValue number_in(const at::Tensor& tensor);
 
-/// Starts copying tensors from their devices to host memory, with one copy and
-/// one event per device. Each tensor must have one element. Does not wait. The
+/// Starts copying numbers from their devices to host memory. Each tensor must
+/// have one element, and there must be at least one tensor. Does not wait: for
+/// tensors on one GPU, it launches one kernel and records one event. The
 /// returned function waits for the copies and returns the numbers.
 std::function<std::vector<TrackedValue>()> begin_reading(
     const std::vector<at::Tensor>& tensors);

@@ -153,7 +153,7 @@ struct AdamWStep {
 
 /// The version of `FusedBlocks` and of the structs above. It is incremented
 /// whenever one of them changes.
-inline constexpr std::uint32_t kFusedBlocksVersion = 3;
+inline constexpr std::uint32_t kFusedBlocksVersion = 4;
 
 /// The fused operations as function pointers. The headers in cuda/blocks
 /// describe each function.
@@ -220,6 +220,12 @@ struct FusedBlocks {
   /// Computes x W^T + b; `bias` may be undefined.
   at::Tensor (*linear)(
       const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
+  /// Starts copying the only element of each tensor to `to`, which must be
+  /// pinned host memory: floating-point numbers as fp64, other numbers as
+  /// 64-bit integers. All tensors must be on one device. Returns false and does
+  /// nothing if the type of a tensor is not supported.
+  bool (*copy_numbers)(const Tensors& tensors, std::int64_t* to);
 };
 
 }  // namespace accelerate

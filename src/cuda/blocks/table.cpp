@@ -10,6 +10,7 @@
 #include "cuda/blocks/linear_cross_entropy.h"
 #include "cuda/blocks/low_precision_weights.h"
 #include "cuda/blocks/norm_function.h"
+#include "cuda/blocks/numbers.h"
 #include "cuda/blocks/unpadding.h"
 
 namespace accelerate::cuda {
@@ -39,7 +40,8 @@ const FusedBlocks& fused_block_table() {
       .unpad = unpad,
       .take_rows = take_rows,
       .summed_embedding = summed_embedding,
-      .linear = linear};
+      .linear = linear,
+      .copy_numbers = copy_numbers};
   return kTable;
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <deque>
 #include <mutex>
 
 #include <torch/csrc/autograd/engine.h>
@@ -14,7 +15,8 @@ using c10::DispatchKey;
 
 // Never destroyed: a registration ends with its library object.
 torch::Library& new_library(const char* name, DispatchKey key) {
-  return *new torch::Library(
+  static auto& libraries = *new std::deque<torch::Library>();
+  return libraries.emplace_back(
       torch::Library::IMPL, name, key, __FILE__, __LINE__);
 }
 

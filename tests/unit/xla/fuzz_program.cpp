@@ -102,6 +102,7 @@ class Program {
     if (place_ == FuzzPlace::xla) {
       move_results();
     }
+    release_graphs();
     return std::move(run_);
   }
 
@@ -109,6 +110,16 @@ class Program {
   // One program computes all copies; views would need one each.
   static at::Tensor copy_of(const at::Tensor& tensor) {
     return tensor.clone(at::MemoryFormat::Contiguous);
+  }
+
+  // A tensor that was multiplied by itself in place keeps itself alive through
+  // its backward graph, on every device.
+  void release_graphs() {
+    for (const FuzzItem& item : items_) {
+      if (!item.tensor.is_view() && item.tensor.grad_fn() != nullptr) {
+        item.tensor.detach_();
+      }
+    }
   }
 
   void move_results() {

@@ -77,7 +77,7 @@ PendingNumbers begin_with_one_kernel(
           done = event_after_copy(tensors.front().device())] {
     done->synchronize();
     std::vector<TrackedValue> numbers;
-    const auto* slot = slots.const_data_ptr<std::int64_t>();
+    const auto* slot = static_cast<const std::int64_t*>(slots.const_data_ptr());
     for (const c10::ScalarType type : types) {
       numbers.push_back(number_in_slot(type, *slot++));
     }

@@ -238,12 +238,14 @@ std::string MlflowTracker::experiment() {
   const std::string by_name =
       "experiments/get-by-name?experiment_name=" + url_escaped(project_);
   if (send({"GET", server_ + kApi + by_name}).status == 404) {
-    // Fails if another process creates the experiment at the same time. The
-    // next request reports all other failures.
-    send(
+    const HttpResponse created = send(
         {"POST",
          server_ + kApi + "experiments/create",
          Json::object({{"name", project_}}).dump()});
+    if (created.status == 200) {
+      return Json::parse(created.body).at("experiment_id").as_string();
+    }
+    // Another process has created it, or the next request says what is wrong.
   }
   return call("GET", by_name, {})
       .at("experiment")

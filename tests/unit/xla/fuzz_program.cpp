@@ -82,6 +82,7 @@ class Program {
       : seed_(seed), place_(place), on_cpu_(on_cpu) {
     FuzzDraw draw = draw_for(0);
     plan_ = plan_of(draw);
+    run_.type = plan_.type;
     add_leaves();
   }
 

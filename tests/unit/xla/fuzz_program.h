@@ -28,6 +28,7 @@ struct FuzzStep {
 };
 
 struct FuzzRun {
+  at::ScalarType type = at::kDouble;  ///< Of the leaves.
   std::vector<FuzzStep> steps;
   std::vector<at::Tensor> values;     ///< All tensors at the end, on the CPU.
   std::vector<at::Tensor> gradients;  ///< Of the leaves; may be undefined.

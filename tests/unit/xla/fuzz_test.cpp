@@ -3,6 +3,7 @@
 // and errors, in strict mode.
 //
 // ACCELERATE_XLA_FUZZ_PROGRAMS programs from ACCELERATE_XLA_FUZZ_SEED on.
+#include <algorithm>
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -36,10 +37,15 @@ double largest(const at::Tensor& x) {
   return x.numel() == 0 ? 0 : x.abs().max().item<double>();
 }
 
-// Says how `device` differs from `cpu`, or nothing. Where rounding matters to
-// the program (the same program in f64 has other values), more is allowed.
+// Returns how `device` differs from `cpu`; empty if it does not. A tensor in
+// f64 may have been computed from tensors in the program's narrower type. If
+// rounding matters to the program (the same program in f64 has other values),
+// more is allowed.
 std::string difference(
-    const at::Tensor& device, const at::Tensor& cpu, const at::Tensor& in_f64) {
+    at::ScalarType program_type,
+    const at::Tensor& device,
+    const at::Tensor& cpu,
+    const at::Tensor& in_f64) {
   if (device.defined() != cpu.defined()) {
     return "defined on one device only";
   }
@@ -55,8 +61,11 @@ std::string difference(
   const at::Tensor a = device.to(at::kDouble);
   const at::Tensor b = cpu.to(at::kDouble);
   const double rounding = largest(b - in_f64.to(at::kDouble));
-  const double allowed =
-      tolerance(cpu.scalar_type()) * (1 + largest(b)) + 8 * rounding;
+  const double relative =
+      cpu.is_floating_point()
+          ? std::max(tolerance(program_type), tolerance(cpu.scalar_type()))
+          : 0;
+  const double allowed = relative * (1 + largest(b)) + 8 * rounding;
   const double error = largest(a - b);
   if (error <= allowed || std::isnan(largest(b)) || std::isnan(rounding)) {
     return "";
@@ -69,7 +78,7 @@ std::string first_difference(
     const FuzzRun& device, const FuzzRun& cpu, const FuzzRun& in_f64) {
   for (std::size_t i = 0; i < cpu.values.size(); ++i) {
     const std::string text =
-        difference(device.values[i], cpu.values[i], in_f64.values[i]);
+        difference(cpu.type, device.values[i], cpu.values[i], in_f64.values[i]);
     if (!text.empty()) {
       return c10::str("t", i, " ", text);
     }
@@ -83,8 +92,8 @@ std::string first_difference(
     return "backward: " + device.backward_error;
   }
   for (std::size_t i = 0; i < cpu.gradients.size(); ++i) {
-    const std::string text =
-        difference(device.gradients[i], cpu.gradients[i], in_f64.gradients[i]);
+    const std::string text = difference(
+        cpu.type, device.gradients[i], cpu.gradients[i], in_f64.gradients[i]);
     if (!text.empty()) {
       return c10::str("gradient of t", i, " ", text);
     }

@@ -49,7 +49,7 @@ def check(folders):
                 findings += findings_in(path, text)
                 fortified = fortified or bool(FORTIFIED.search(text))
     if not fortified:
-        findings.append(f"{' '.join(map(str, folders))}: no file calls a function with FORTIFY; "
+        findings.append(f"{' '.join(map(str, folders))}: no file calls a fortified function; "
                         "compile with `-D_FORTIFY_SOURCE=2` and optimization")
     return findings
 

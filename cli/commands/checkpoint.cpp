@@ -385,9 +385,9 @@ const CommandInfo& checkpoint_info() {
       .max_positional = 3,
       .first_choices = action_names(),
       .notes =
-          "list shows step, epoch, size, age and whether each checkpoint is "
-          "complete. verify compares every\nbyte with the checksums in the "
-          "manifest. inspect lists the tensors. diff compares tensors "
+          "list shows each checkpoint's step, epoch, size and age, and whether "
+          "it is complete. verify compares\nevery byte with the checksums in "
+          "the manifest. inspect lists the tensors. diff compares tensors "
           "and\ndocuments (optimizer settings, schedulers, loaders, step) and "
           "exits with 1 if any differ. export\nwrites the model as a Hugging "
           "Face folder. prune removes the oldest complete checkpoints.",

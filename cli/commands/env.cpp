@@ -26,8 +26,8 @@ Json gpus_json(const Hardware& hardware) {
   return gpus;
 }
 
-// Returns the file unparsed, because a bug report must contain a malformed
-// file, too.
+// Returns the file unparsed, because a bug report must show the file even if it
+// is malformed.
 Json config_json(const ParsedArgs& arguments, const Environment& environment) {
   const auto argument = arguments.get("config_file");
   const std::filesystem::path path = argument

@@ -34,14 +34,15 @@ PlotOptions plot_options(const ParsedArgs& arguments) {
     if (!smoothing || !(*smoothing >= 0 && *smoothing < 1)) {
       throw ConfigError(
           str_cat("`--smoothing` is `", printable(*text), "`"),
-          "use a number from 0 to less than 1, such as 0.9");
+          "use a number that is at least 0 and less than 1, such as 0.9");
     }
     options.smoothing = *smoothing;
   }
   return options;
 }
 
-// Runs with the same name get the path in front of it.
+// If several runs have the same name, puts the path of each run in front of its
+// name.
 void make_names_differ(
     std::vector<RunCurves>& runs, const std::vector<std::string>& paths) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -76,7 +77,7 @@ const CommandInfo& plot_info() {
       .notes =
           "Without `--output`, draws the curves as text. A run is a file "
           "that a tracker wrote (jsonl, csv or\ntensorboard), or a folder "
-          "that contains such files, also in subfolders.",
+          "that contains such files, including in subfolders.",
       .examples =
           {"accelerate plot logs/my_project",
            "accelerate plot --keys loss,lr --smoothing 0.9 -o loss.svg run_1 "

@@ -193,11 +193,11 @@ class ACCELERATE_API Accelerator {
       const std::vector<Tensor>& buffers);
 
   /// Synchronizes the batch norms in `model`. In training, a synchronized batch
-  /// norm computes mean and variance over the rows of all processes, so running
-  /// statistics are equal on all processes. Without this call, each process
-  /// uses the statistics of its own rows. Evaluation mode is not affected.
-  /// Corresponds to `torch.nn.SyncBatchNorm.convert_sync_batchnorm` in Python;
-  /// changes `model` in place. A copy of `model` is not converted.
+  /// norm computes the mean and variance over the rows of all processes, so the
+  /// running statistics are equal on all processes. Without this call, each
+  /// process uses the statistics of its own rows. Evaluation mode is not
+  /// affected. Corresponds to `torch.nn.SyncBatchNorm.convert_sync_batchnorm`
+  /// in Python; changes `model` in place. A copy of `model` is not converted.
   ///
   /// Must be called on every process, before or after `prepare`. Each forward
   /// pass of a batch norm in training mode is then collective, and so is each
@@ -258,8 +258,8 @@ class ACCELERATE_API Accelerator {
   /// times. Processes without batches still take part in the gradient
   /// reductions of the other processes. At the end of the region, all processes
   /// get the parameters and buffers of the process that took the most steps. If
-  /// `even_batches` is set, it replaces the setting of all prepared loaders
-  /// inside the region. Collective.
+  /// `even_batches` is set, it overrides the setting of all prepared loaders
+  /// until the region ends. Collective.
   [[nodiscard]] Region join_uneven_inputs(
       std::optional<bool> even_batches = std::nullopt);
 
@@ -333,8 +333,8 @@ class ACCELERATE_API Accelerator {
   [[nodiscard]] std::unique_ptr<Profiler> profile(
       const ProfileKwargs& kwargs) const;
 
-  /// Returns a copy of the loader whose first loop skips the first `batches`
-  /// batches.
+  /// Returns a copy of the loader. The first loop over the copy skips the first
+  /// `batches` batches.
   template <typename Loader>
   [[nodiscard]] static Loader skip_first_batches(
       const Loader& loader, std::int64_t batches) {
@@ -368,9 +368,9 @@ class ACCELERATE_API Accelerator {
       const SaveStateOptions& options = {});
   std::filesystem::path save_state(const SaveStateOptions& options = {});
 
-  /// Restores a saved state. The number of processes may differ from the saved
-  /// run. Without `input_dir`, loads the newest complete checkpoint in the
-  /// folder that `ProjectConfiguration` determines. Call `load_state` after
+  /// Restores a saved state. The saved run may have had a different number of
+  /// processes. Without `input_dir`, loads the newest complete checkpoint in
+  /// the folder that `ProjectConfiguration` determines. Call `load_state` after
   /// `prepare`, outside of any loop over a prepared loader. The whole
   /// checkpoint is checked before anything is changed.
   ///
@@ -415,13 +415,13 @@ class ACCELERATE_API Accelerator {
       const std::filesystem::path& folder)>;
   /// Registers a hook that is called before weights are saved (or loaded).
   /// `weights` holds the weights of each model. Weights that the hook removes
-  /// from `weights` are not saved (or not loaded). `folder` is the folder for
-  /// hooks inside the checkpoint: files that a hook writes to `folder` are part
-  /// of the checkpoint, are verified like its other files, and are available
-  /// when the checkpoint is loaded. If a save hook removed a weight, a load
-  /// hook must restore this weight, in the model or in `weights`. Without a
-  /// load hook, the weight counts as missing. Destroying the returned `Region`
-  /// removes the hook.
+  /// from `weights` are not saved (or not loaded). `folder` is the
+  /// checkpoint's folder for hooks: files that a hook writes to `folder` are
+  /// part of the checkpoint, are verified like its other files, and are
+  /// available when the checkpoint is loaded. If a save hook removed a weight,
+  /// a load hook must restore this weight, in the model or in `weights`.
+  /// Without a load hook, the weight counts as missing. Destroying the returned
+  /// `Region` removes the hook.
   [[nodiscard]] Region register_save_state_pre_hook(StateHook hook);
   [[nodiscard]] Region register_load_state_pre_hook(StateHook hook);
 
@@ -510,8 +510,8 @@ class ACCELERATE_API Accelerator {
   /// are read when they are ready, and trackers work on their own threads. Does
   /// nothing on a process without trackers.
   ///
-  /// Throws `ArgumentError` for a tensor with more than one element, and
-  /// `StateError` before `init_trackers`.
+  /// Throws `ArgumentError` for a tensor that does not have exactly one
+  /// element, and `StateError` before `init_trackers`.
   void log(const LogValues& values, const LogValuesOptions& options = {});
   /// Passes images to all trackers. Each value is a tensor: uint8, or real
   /// numbers from 0 to 1, with 1, 3 or 4 channels.

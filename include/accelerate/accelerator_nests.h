@@ -39,8 +39,8 @@ Nest Accelerator::pad_across_processes(
 
 namespace detail {
 
-/// Wraps a `GraphedFunction`, which takes and returns lists of tensors, so that
-/// it takes and returns nests of tensors (see nest.h).
+/// Adapts a `GraphedFunction`, which takes and returns lists of tensors, to
+/// take and return nests of tensors (see nest.h).
 template <typename Function>
 class GraphedCall {
  public:

@@ -65,8 +65,8 @@ enum class AutocastScope {
   manual,  ///< only inside `Accelerator::autocast()`
 };
 
-/// Options for an `Accelerator`. A field that is not set has the value that the
-/// launcher passed to the process, or else the default.
+/// Options for an `Accelerator`. A field that is not set takes the value that
+/// the launcher passed to the process, or else the default.
 struct AcceleratorOptions {
   /// Whether models and batches are moved to the Accelerator's device.
   bool device_placement = true;
@@ -80,7 +80,7 @@ struct AcceleratorOptions {
   std::optional<c10::Device> device = std::nullopt;
   /// Whether GPUs may use TF32, which rounds the inputs of fp32 matmuls to 10
   /// mantissa bits and is several times faster. Default: LibTorch's setting,
-  /// which is TF32 only for convolutions.
+  /// which allows TF32 only for convolutions.
   std::optional<bool> allow_tf32 = std::nullopt;
   /// Whether models from `transformers` that train on one GPU capture their
   /// forward and backward passes as CUDA graphs, one graph per input shape, and

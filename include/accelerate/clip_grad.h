@@ -21,7 +21,7 @@ struct ClipGradNormOptions {
 };
 
 /// Scales the gradients in place so that their total norm is at most
-/// `max_norm`. Returns the previous norm as a 0-d tensor.
+/// `max_norm`. Returns the norm before scaling, as a 0-d tensor.
 ///
 /// Skips undefined tensors; the norm of an empty list is 0. Throws
 /// `ArgumentError` for a negative `max_norm` or a `norm_type` that is not

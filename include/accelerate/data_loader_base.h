@@ -87,8 +87,8 @@ class ACCELERATE_API DataLoaderBase {
   /// processes have used, including the current batch. The size of the state
   /// does not depend on the size of the dataset.
   Json state_dict() const;
-  /// Makes the next loop continue after the last sample used in `state`, with
-  /// any number of processes.
+  /// Makes the next loop continue at the position in `state`, even with a
+  /// different number of processes.
   ///
   /// Throws `FormatError` for an invalid state, `ArgumentError` for a state
   /// from another dataset or order, and `StateError` inside a loop.

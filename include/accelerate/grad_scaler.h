@@ -58,7 +58,7 @@ class ACCELERATE_API GradScaler {
   /// Throws `ArgumentError` for an fp16 gradient, because parameters must be
   /// fp32.
   void unscale_(torch::optim::Optimizer& optimizer);
-  /// Divides any gradients, such as a reducer's buckets, by the scale and sets
+  /// Divides `gradients`, such as a reducer's buckets, by the scale and sets
   /// the overflow flag of `owner` if a gradient is inf or NaN. The overload for
   /// an optimizer uses the optimizer's address as `owner`. Skips undefined
   /// tensors.

@@ -38,7 +38,7 @@ enum class Backend {
 
 /// Parses `shm`, `gloo`, `nccl`, `mpi` or `fake`.
 ///
-/// Throws `ArgumentError` with the list of choices for any other name.
+/// For any other name, throws an `ArgumentError` that lists the choices.
 ACCELERATE_API Backend parse_backend(std::string_view name);
 /// Returns the name that `parse_backend` accepts.
 ACCELERATE_API std::string_view name_of(Backend backend);
@@ -48,7 +48,7 @@ enum class Reduction { sum, mean, max, min };
 
 /// Parses `sum`, `mean`, `max` or `min`.
 ///
-/// Throws `ArgumentError` with the list of choices for any other name.
+/// For any other name, throws an `ArgumentError` that lists the choices.
 ACCELERATE_API Reduction parse_reduction(std::string_view name);
 /// Returns the name that `parse_reduction` accepts.
 ACCELERATE_API std::string_view name_of(Reduction reduction);
@@ -89,7 +89,7 @@ struct PadOptions {
   bool pad_first = false;  ///< whether the padding precedes the data
 };
 
-/// A running operation, returned by the functions `start_*` of `Group`.
+/// A running operation, returned by the `start_*` functions of `Group`.
 ///
 /// A `Pending` that is destroyed before `wait` leaves the operation running;
 /// its result and its errors are lost.
@@ -203,11 +203,11 @@ class ACCELERATE_API Group {
   /// Overwrites the list with the list from rank `from`. Collective.
   void broadcast_object_list(std::vector<Json>& objects, int from = 0) const;
 
-  /// Returns whether collectives work on tensors of `device` in place. Tensors
+  /// Returns whether collectives work in place on tensors on `device`. Tensors
   /// on any other device are copied to host memory and back.
   bool supports(c10::Device device) const;
 
-  // The functions `start_*` begin an operation and return without waiting for
+  // The `start_*` functions begin an operation and return without waiting for
   // its result:
   //
   //     Pending pending = group.start_all_reduce(bucket);
@@ -228,7 +228,7 @@ class ACCELERATE_API Group {
       const Tensor& output,
       const Tensor& input,
       Reduction reduction = Reduction::sum) const;
-  /// Concatenates the tensors `input` from all ranks in `output`, which has
+  /// Concatenates the `input` tensors from all ranks into `output`, which has
   /// `size()` times as many elements. `input` may be this rank's part of
   /// `output`. Collective.
   [[nodiscard]] Pending start_all_gather(
@@ -242,8 +242,8 @@ class ACCELERATE_API Group {
   /// backend has no shared memory, returns an ordinary tensor. Collective.
   [[nodiscard]] Tensor allocate(std::int64_t count, const Tensor& like) const;
 
-  /// Makes every current and later call on this rank that waits for other ranks
-  /// throw `DistributedError`.
+  /// Makes this rank stop waiting for other ranks: every call that waits for
+  /// them, current or later, throws `DistributedError`.
   void abort() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interrupts a process that waits for other processes. For programs that turn
-// Ctrl-C into an exception, such as an interpreter.
+// Interrupts a process that is waiting for other processes. For programs that
+// turn Ctrl-C into an exception, such as an interpreter.
 //
 //     extern "C" void on_interrupt(int) { accelerate::interrupt_waits(); }
 #pragma once
@@ -19,10 +19,10 @@ class ACCELERATE_API InterruptedError : public DistributedError {
   int exit_code() const noexcept override { return 130; }
 };
 
-/// Makes every call in this process that waits for other ranks throw
-/// `InterruptedError` within a tenth of a second, until `resume_waits` is
-/// called. An interrupted process group is unusable afterwards. Safe to call in
-/// a signal handler.
+/// Until `resume_waits` is called, every call in this process that waits for
+/// other ranks throws `InterruptedError` within a tenth of a second. An
+/// interrupted process group is unusable afterwards. Safe to call in a signal
+/// handler.
 ACCELERATE_API void interrupt_waits() noexcept;
 /// Ends the effect of `interrupt_waits`: later calls wait normally again.
 ACCELERATE_API void resume_waits() noexcept;

@@ -27,7 +27,7 @@ namespace accelerate {
 struct LogEntry;
 using LogValues = std::vector<LogEntry>;
 
-/// A number, a text, a tensor with one element, a histogram, or several named
+/// A number, a string, a tensor with one element, a histogram, or several named
 /// values.
 class ACCELERATE_API LogValue {
  public:

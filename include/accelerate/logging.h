@@ -58,8 +58,8 @@ class ACCELERATE_API Logger {
   LogLevel level_;
 };
 
-/// Returns a logger. Its level is `level` if set, otherwise the environment
-/// variable `ACCELERATE_LOG_LEVEL`, otherwise `warning`.
+/// Returns a logger. Its level is `level` if set, otherwise the value of the
+/// environment variable `ACCELERATE_LOG_LEVEL`, otherwise `warning`.
 ACCELERATE_API Logger
 get_logger(std::string name, std::optional<LogLevel> level = std::nullopt);
 

@@ -59,8 +59,8 @@ enum class Average {
   weighted,  ///< the mean over classes, weighted by their number of references
 };
 
-/// Parses `binary`, `micro`, `macro` or `weighted`. Throws `ArgumentError` with
-/// the list of choices for any other name.
+/// Parses `binary`, `micro`, `macro` or `weighted`. For any other name, throws
+/// an `ArgumentError` that lists the choices.
 ACCELERATE_API Average parse_average(std::string_view name);
 
 struct F1Options {

@@ -53,7 +53,7 @@ class ACCELERATE_API StatefulOptimizer {
   virtual OptimizerState save_optimizer_state(
       const std::vector<std::string>& names) const = 0;
   /// Checks a state and returns a function that loads it. The optimizer does
-  /// not change before the returned function is called. Throws `FormatError`
+  /// not change until the returned function is called. Throws `FormatError`
   /// when the state does not match the optimizer.
   virtual std::function<void()> stage_optimizer_state(
       const OptimizerState& state, const std::vector<std::string>& names) = 0;

@@ -38,7 +38,8 @@ enum class DistributedType { no, multi_cpu, multi_gpu, xla };
 ACCELERATE_API std::string_view name_of(DistributedType type);
 
 /// How the processes of a run connect to each other. A field that is not set
-/// has the value that the launcher passed to the process, or else the default.
+/// takes the value that the launcher passed to the process, or else the
+/// default.
 struct InitProcessGroupKwargs {
   std::optional<Backend> backend = std::nullopt;
   /// How processes find each other: `env://`, `tcp://host:port` or
@@ -52,8 +53,8 @@ struct InitProcessGroupKwargs {
 };
 using InitProcessGroupOptions = InitProcessGroupKwargs;
 
-/// Options for a `PartialState`. A field that is not set has the value that the
-/// launcher passed to the process, or else the default.
+/// Options for a `PartialState`. A field that is not set takes the value that
+/// the launcher passed to the process, or else the default.
 struct PartialStateOptions {
   /// Whether to use the CPU even if there is an accelerator.
   std::optional<bool> cpu = std::nullopt;

@@ -31,7 +31,7 @@ namespace accelerate {
 class ACCELERATE_API SafetensorsFile {
  public:
   /// Throws `IoError` when the file cannot be read, and a `FormatError` with
-  /// path and byte offset when its contents are invalid.
+  /// the path and byte offset when its contents are invalid.
   explicit SafetensorsFile(const std::filesystem::path& path);
   ~SafetensorsFile();
   SafetensorsFile(SafetensorsFile&&) noexcept;

@@ -45,8 +45,8 @@ struct ShardRules {
 /// epoch.
 ///
 /// The first `valid_rows` rows are real. The other rows are padding: their
-/// positions are past the end of the epoch, and they repeat the sample at their
-/// position modulo the number of samples.
+/// positions are past the end of the epoch, and each row repeats the sample at
+/// its position modulo the number of samples.
 struct BatchRange {
   std::int64_t begin = 0;
   std::int64_t rows = 0;
@@ -83,8 +83,8 @@ class ACCELERATE_API BatchSamplerShard {
   /// Divides an epoch of `samples` samples, of which the first `start` are
   /// skipped because they were already used.
   ///
-  /// Throws `ArgumentError` for invalid `rules`, and unless 0 ≤ `start` ≤
-  /// `samples`.
+  /// Throws `ArgumentError` if `rules` are invalid or if `start` is not from 0
+  /// to `samples`.
   BatchSamplerShard(
       std::int64_t samples, const ShardRules& rules, std::int64_t start = 0);
 

@@ -34,7 +34,7 @@ struct Histogram {
   double sum = 0;
   double sum_squares = 0;
   /// The upper limit of each interval, in ascending order. An interval begins
-  /// at the limit of the interval before it; the first begins at `min`.
+  /// at the limit of the previous interval; the first begins at `min`.
   std::vector<double> limits;
   /// The number of values in each interval.
   std::vector<double> counts;
@@ -55,7 +55,7 @@ struct TrackedEntry {
 /// The values of one call to `Accelerator::log`.
 struct TrackedValues {
   std::int64_t step = 0;
-  /// When `log` was called, in microseconds since 1970. No two calls of a run
+  /// When `log` was called, in microseconds since 1970. No two calls in a run
   /// have the same time.
   std::int64_t time_us = 0;
   std::vector<TrackedEntry> entries;
@@ -105,16 +105,16 @@ struct TrackerSetup {
   Json kwargs;
 };
 
-/// Stores the values of a run. To use your own tracker, derive from this class,
-/// and pass an object to `AcceleratorOptions::log_with`. Or call
-/// `register_tracker_class`, and pass the name of the class.
+/// Stores the values of a run. To use your own tracker, derive from this class.
+/// Then pass an object to `AcceleratorOptions::log_with`, or call
+/// `register_tracker_class` and pass the registered name.
 ///
 /// `start` and `state_dict` are called on the thread that trains. All other
 /// functions are called on one thread that belongs to this tracker, in the
 /// order of the calls to the Accelerator. They may therefore take any amount of
 /// time. If the run logs values faster than the tracker handles them, values
-/// are dropped, and one warning is printed. An exception from them is printed
-/// once and never reaches the training loop.
+/// are dropped, and one warning is printed. An exception from these functions
+/// is printed once and never reaches the training loop.
 class ACCELERATE_API GeneralTracker {
  public:
   GeneralTracker() = default;
@@ -144,7 +144,7 @@ class ACCELERATE_API GeneralTracker {
   /// Called once, at the end of training.
   virtual void finish();
   /// Returns how long the program waits for this tracker at the end of
-  /// training, if that is more than ten seconds.
+  /// training. A value of less than ten seconds has no effect.
   virtual std::chrono::milliseconds finish_timeout() const;
 
   /// Returns a value that identifies this run, for checkpoints.

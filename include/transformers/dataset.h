@@ -109,8 +109,8 @@ struct DatasetMapOptions {
   /// under a key that consists of this fingerprint, `remove_columns` and the
   /// dataset's content, so change the fingerprint when the function changes. If
   /// the fingerprint is empty, the result is not cached: a result of up to 64
-  /// MiB stays in memory, and a larger result is written to a temporary file in
-  /// `cache_dir` that is deleted automatically.
+  /// MiB stays in memory, and a larger result is written to a temporary file,
+  /// which is in `cache_dir` and is deleted automatically.
   std::string fingerprint = {};
   /// Columns of the original dataset to leave out of the result.
   std::vector<std::string> remove_columns = {};

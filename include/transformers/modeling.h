@@ -78,7 +78,7 @@ struct CallOptions {
   /// Whether to return the attention weights. If true, the model uses eager
   /// attention. Default: the config's `output_attentions`.
   std::optional<bool> output_attentions = std::nullopt;
-  /// A causal model that trains with labels in bf16 on a GPU computes its loss
+  /// In bf16 on a GPU, a causal model that trains with labels computes its loss
   /// without logits. The model computes `logits` only when an operator first
   /// reads `logits`, which must happen before the weights change. If this
   /// option is true, the model computes `logits` in the forward pass instead.

@@ -14,8 +14,8 @@ namespace transformers {
 /// `hidden_states` and `attentions` are empty unless requested.
 struct TRANSFORMERS_API ModelOutput {
   at::Tensor loss;
-  /// If a causal model trains with labels on a GPU, this tensor may not be
-  /// computed until an operator first reads it; see
+  /// If a causal model trains with labels on a GPU, this tensor is sometimes
+  /// computed only when an operator first reads it; see
   /// `CallOptions::output_logits`.
   at::Tensor logits;
   /// The output of the embedding layer, followed by the output of each layer.

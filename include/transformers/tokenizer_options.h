@@ -16,7 +16,7 @@ namespace transformers {
 enum class Side { right, left };
 
 /// How rows are padded: `longest` (or `true`) pads to the length of the longest
-/// row in the batch, `max_length` pads to the option `max_length`, and
+/// row in the batch, `max_length` pads to the `max_length` option, and
 /// `do_not_pad` (or `false`) does not pad. The names are also accepted as
 /// strings. As in Python, `false` and `do_not_pad` differ in one way: with
 /// `false`, setting `max_length` turns on truncation.

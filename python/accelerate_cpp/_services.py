@@ -2,8 +2,8 @@
 """Trackers that use the Python packages of Aim, ClearML, Comet and SwanLab.
 
 They get flat keys with numbers, strings and histograms, and images as PNG files. Options go to the function that
-starts a run: `aim.Run`, `clearml.Task.init`, `comet_ml.start` and `swanlab.init`. Keys and servers come from the
-environment variables and files of these packages.
+starts a run: `aim.Run`, `clearml.Task.init`, `comet_ml.start` and `swanlab.init`. API keys and server addresses
+come from the environment variables and configuration files of these packages.
 """
 
 import importlib
@@ -57,7 +57,7 @@ class ServiceTracker(GeneralTracker):
             ) from None
 
     def pictures(self, png_files: list) -> list:
-        """The images as objects of Pillow."""
+        """The images as Pillow objects."""
         try:
             image = importlib.import_module("PIL.Image")
         except ImportError:
@@ -114,7 +114,7 @@ class AimTracker(ServiceTracker):
 
 
 class ClearMLTracker(ServiceTracker):
-    """A task of ClearML. The environment variables CLEARML_PROJECT and CLEARML_TASK name it."""
+    """A ClearML task. The environment variables CLEARML_PROJECT and CLEARML_TASK can set its project and its name."""
 
     name = "clearml"
     package = "clearml"
@@ -144,7 +144,7 @@ class ClearMLTracker(ServiceTracker):
         for key, value in values.items():
             title, series = self.title_and_series(key)
             histogram = _histogram(value)
-            # ClearML would store the numbers that are not finite as 0.
+            # ClearML would store numbers that are not finite as 0.
             if isinstance(value, str) or isinstance(value, float) and not math.isfinite(value):
                 logger.report_text(f"{key}: {value}", print_console=False)
             elif histogram is not None:
@@ -174,7 +174,7 @@ class ClearMLTracker(ServiceTracker):
 
 
 class CometMLTracker(ServiceTracker):
-    """An experiment of Comet."""
+    """A Comet experiment."""
 
     name = "comet_ml"
     package = "comet_ml"
@@ -210,7 +210,7 @@ class CometMLTracker(ServiceTracker):
 
 
 class SwanLabTracker(ServiceTracker):
-    """An experiment of SwanLab."""
+    """A SwanLab experiment."""
 
     name = "swanlab"
     package = "swanlab"

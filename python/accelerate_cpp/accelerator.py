@@ -187,7 +187,7 @@ class Accelerator:
         return model
 
     def convert_sync_batchnorm(self, model: torch.nn.Module) -> torch.nn.Module:
-        """Makes the batch norms in `model` use the rows of all processes in training; returns `model`.
+        """Makes the batch norms in `model` compute their statistics over all processes in training; returns `model`.
 
         `torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)` before `prepare` has the same effect.
         """
@@ -408,7 +408,7 @@ class Accelerator:
         return removable
 
     def checkpoint_requested(self) -> bool:
-        """Whether any process has received SIGTERM or SIGUSR1; the same on all processes at the same step.
+        """Whether any process has received SIGTERM or SIGUSR1. At each step, all processes get the same result.
 
         If so, save a checkpoint, then call `sys.exit(PREEMPTED_EXIT_CODE)`.
         """
@@ -460,7 +460,7 @@ class Accelerator:
         self._core.init_trackers(project_name, tracking.plain(config), init_kwargs or {})
 
     def log(self, values: dict, step: Optional[int] = None, log_kwargs: Optional[dict] = None) -> None:
-        """Passes values to all trackers. Does not wait, neither for a GPU nor for a tracker."""
+        """Passes values to all trackers. Waits for neither a GPU nor a tracker."""
         self._core.log(values, step, log_kwargs or {})
 
     def log_images(self, values: dict, step: Optional[int] = None, *, dataformats: str = "NCHW") -> None:
@@ -486,7 +486,7 @@ class Accelerator:
         return native.tracker if unwrap else native
 
     def finish_trackers(self) -> None:
-        """Waits until the trackers have everything, and closes them; `end_training` does this, too."""
+        """Waits until the trackers have handled all values, then closes them; `end_training` does this, too."""
         self._core.finish_trackers()
 
     # Processes --------------------------------------------------------------------------------

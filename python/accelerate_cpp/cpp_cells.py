@@ -90,7 +90,7 @@ class Installation:
         path = Path(variable) if variable else Path(__file__).parent / "share" / "accelerate" / "toolchain.json"
         if not path.exists():
             raise CompilerError(
-                f"{path}, which contains the location of the C++ headers, does not exist\n"
+                f"the toolchain file {path}, which locates the C++ headers, does not exist\n"
                 "hint: install the package, or set ACCELERATE_TOOLCHAIN to the toolchain.json in a build folder"
             )
         text = path.read_text().replace("@PREFIX@", str(path.parents[2]))

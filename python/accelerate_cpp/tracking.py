@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trackers written in Python, next to those of the C++ core.
+"""Trackers written in Python, alongside the trackers of the C++ core.
 
     class PrintTracker(GeneralTracker):
         name = "print"
@@ -55,7 +55,7 @@ class GeneralTracker:
         pass
 
     def log_images(self, values: dict, step: Optional[int] = None) -> None:
-        """`values` has lists of PNG files, as bytes."""
+        """`values` maps each key to a list of PNG files, as bytes."""
         raise NotImplementedError(f"the tracker `{getattr(self, 'name', '')}` does not support images")
 
     def log_table(self, table_name: str, columns: list, data: list, step: Optional[int] = None) -> None:
@@ -94,8 +94,8 @@ def on_main_process(function: Callable) -> Callable:
 def register_tracker_class(tracker_class: type) -> type:
     """Makes a subclass of `GeneralTracker` available to `log_with` under its `name`.
 
-    `init_trackers` calls it with the name of the project, `logging_dir=` if `requires_logging_directory` is true, and
-    the options of `init_kwargs`. May be used as a decorator.
+    `init_trackers` calls the class with the name of the project, `logging_dir=` if `requires_logging_directory` is
+    true, and the options of `init_kwargs`. May be used as a decorator.
     """
     if not (isinstance(tracker_class, type) and issubclass(tracker_class, GeneralTracker)):
         raise errors.ArgumentError(f"{tracker_class!r} is not a subclass of GeneralTracker")

@@ -79,7 +79,7 @@ PythonTracker::PythonTracker(const py::object& adapter)
       main_process_only_(adapter.attr("main_process_only").cast<bool>()) {
 }
 
-// Called on the thread of the program: a Python exception may pass.
+// Called on the program's own thread, so a Python exception may propagate.
 void PythonTracker::start(const TrackerSetup& setup) {
   const py::gil_scoped_acquire gil;
   adapter_.object().attr("start")(

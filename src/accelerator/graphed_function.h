@@ -28,7 +28,7 @@ class detail::GraphedFunction::Impl : private RecorderClient {
 
   Tensors run(const Tensors& inputs, const Body& body);
   std::int64_t num_graphs() const { return recorder_.num_graphs(); }
-  /// Returns the number of replays, without the replay right after each
+  /// Returns the number of replays, not counting the replay right after each
   /// capture.
   std::int64_t num_replays() const {
     return recorder_.num_replays() - recorder_.num_captures();

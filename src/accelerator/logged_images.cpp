@@ -60,7 +60,7 @@ void check_images(
             ", and its shape is ",
             tensor.sizes()),
         "pass a 3-D tensor (one image) or a 4-D tensor (a batch) with 1, 3 or "
-        "4 channels, of uint8 values or of real numbers from 0 to 1");
+        "4 channels, and with uint8 values or real numbers from 0 to 1");
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers on a device that are read later, on another thread.
+// Copies numbers from a device without waiting; another thread reads the
+// copies.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ class Flattened {
 
   std::vector<TrackedEntry> entries;
   std::size_t bytes = 0;
-  /// Tensors on devices, and the entries whose values they are.
+  /// Tensors on devices, and the positions of their entries.
   std::vector<at::Tensor> tensors;
   std::vector<std::size_t> positions;
 
@@ -288,7 +288,7 @@ std::shared_ptr<GeneralTracker> RunTrackers::get(
     throw ArgumentError(
         str_cat("this run has no tracker `", name, "`"),
         names_.empty()
-            ? "name it in `log_with`"
+            ? "add it to `log_with`"
             : str_cat("use one of its trackers: ", join(names_, ", ")));
   }
   const auto tracker = trackers_ ? trackers_->find(name) : nullptr;

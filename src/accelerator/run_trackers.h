@@ -22,7 +22,7 @@ struct AcceleratorOptions;
 class RunTrackers {
  public:
   /// `state` must outlive this object. Throws `ArgumentError` for unknown
-  /// names, and for trackers that write files if `logging_dir` is empty.
+  /// names, and if a tracker writes files but `logging_dir` is empty.
   RunTrackers(
       const PartialState& state,
       const AcceleratorOptions& options,

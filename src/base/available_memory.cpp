@@ -10,8 +10,8 @@
 namespace accelerate {
 namespace {
 
-// Returns the number at the start of a file; empty if the file contains no
-// number but "max".
+// Returns the number at the start of a file; empty if the file contains "max"
+// instead of a number.
 std::optional<std::uint64_t> number_in(const char* path) {
   std::ifstream file(path);
   std::uint64_t value = 0;

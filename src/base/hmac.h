@@ -17,7 +17,8 @@ using Digest = std::array<std::uint8_t, 32>;
 Digest hmac_sha256(std::string_view key, std::string_view message);
 
 /// Derives a key for one purpose from a secret, with HKDF-SHA256 (RFC 5869).
-/// `salt` is random and may be public; different `info` gives independent keys.
+/// `salt` is random and may be public; different values of `info` give
+/// independent keys.
 Digest hkdf_sha256(
     std::string_view secret, std::string_view salt, std::string_view info);
 

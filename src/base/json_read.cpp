@@ -122,8 +122,8 @@ class Builder {
   explicit Builder(const JsonParseOptions& options)
       : max_depth_(options.max_depth), max_array_(options.max_array) {}
 
-  // `*reached` must point to the end of what the parser has read of the text at
-  // `begin`.
+  // The text starts at `begin`. `*reached` must point to the end of the part
+  // that the parser has read so far.
   void set_special_numbers(
       std::span<const SpecialNumber> numbers,
       const char* begin,

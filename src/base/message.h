@@ -10,8 +10,8 @@
 
 namespace accelerate {
 
-/// Writes `text` and a newline to stderr in one piece, so that lines of several
-/// threads do not mix.
+/// Writes `text` and a newline to stderr in one piece, so that lines from
+/// several threads do not mix.
 void print_line(std::string_view text);
 void print_warning(std::string_view text);
 void print_error(std::string_view text);

@@ -212,8 +212,8 @@ class Reader {
   }
 
   // Returns nothing when the size overflows or is not a whole number of bytes.
-  // Skips extents of 0 in the product, so that an overflow is found in any
-  // order of extents.
+  // Skips extents of 0 in the product, so that an overflow is found regardless
+  // of the order of the extents.
   static std::optional<std::uint64_t> byte_count(
       const SafetensorsEntry& entry) {
     std::int64_t bits = *safetensors_bits(entry.dtype);

@@ -6,8 +6,8 @@
 //   1. the server sends `kMagic`, a nonce of 32 bytes, and the ID of its run
 //      (a u8 length and the bytes);
 //   2. the client sends its own nonce, its `Hello`, and a proof that it knows
-//      the job's secret. A client without a secret sends a proof of zero bytes,
-//      so that the server can report this client, and closes the connection;
+//      the job's secret. A client without a secret sends an all-zero proof, so
+//      that the server can report this client, and closes the connection;
 //   3. the server sends one frame, which proves that the server knows the
 //      secret: `Reply::ok`, or the reason why it rejects this client. If the
 //      proof is wrong, the server sends `kWrongProof` and closes the

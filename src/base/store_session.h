@@ -75,8 +75,8 @@ class FrameOpener : public FrameCipher {
 
   /// Returns the payload of the next frame, or nothing if the other end did not
   /// send this frame at this position. After such a failure, later frames
-  /// cannot be opened either. `header` has `kHeaderBytes`; `body` is the rest
-  /// of the frame.
+  /// cannot be opened either. `header` has `kHeaderBytes` bytes; `body` is the
+  /// rest of the frame.
   std::optional<std::string> open(std::string_view header, std::string body);
 
  private:
@@ -89,7 +89,8 @@ struct FrameHeader {
   std::uint8_t code = 0;
 };
 
-/// Reads `kHeaderBytes`. Returns nothing if no valid frame has this header.
+/// Reads a header of `kHeaderBytes` bytes. Returns nothing if no valid frame
+/// has this header.
 std::optional<FrameHeader> read_header(std::string_view bytes);
 
 }  // namespace accelerate::store

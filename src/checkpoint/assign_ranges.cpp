@@ -158,7 +158,7 @@ class KeyRanges {
     throw StateError(
         str_cat(before, " of tensor `", name, "` in `", key_, "`", after),
         "make the ranges of all ranks cover each tensor exactly once; with "
-        "`save_on_each_node`, give the ranks of each node the whole state");
+        "`save_on_each_node`, the ranges of each node's ranks must do so");
   }
 
   void check_type(

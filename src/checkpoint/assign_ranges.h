@@ -9,15 +9,15 @@
 
 namespace accelerate {
 
-/// Returns a list, for `assign_ranges`, of the ranges in `part.ranges` that
-/// other ranks cannot compute.
+/// Returns the ranges in `part.ranges` that other ranks cannot compute, as a
+/// list for `assign_ranges`.
 Json range_table(const Part& part);
 
 /// Turns the ranges of `part` into files. `tables` has the `range_table` of
 /// each rank that writes the checkpoint, and `rank` is the index of this rank
-/// in `tables`. If several ranks list the same range, the rank among them that
-/// has the fewest bytes to write so far writes the range. Rank 0 also writes
-/// the shapes of all tensors. Every rank computes the same assignment.
+/// in `tables`. Of several ranks that list the same range, the rank with the
+/// fewest bytes so far writes it. Rank 0 also writes the shapes of all tensors.
+/// Every rank computes the same assignment.
 ///
 /// Throws `StateError` unless the ranges of all ranks cover each tensor exactly
 /// once with the same type and shape. The error names the tensor, the ranks and

@@ -68,7 +68,7 @@ struct CheckpointContents {
   TensorMap rank_state;
 
   /// Changes the contents so that only rank 0 saves `weights` and the `ranges`
-  /// of `RangeOwner::every_rank`. Needed when these values temporarily differ
+  /// with `RangeOwner::every_rank`. Needed when these values temporarily differ
   /// between ranks, as inside `LocalSGD`.
   void write_from_main_rank();
 };

@@ -45,7 +45,7 @@ Json read_json(const fs::path& path) {
   return Json::parse(read_file(path, kMaxDocument), {.source = path.string()});
 }
 
-// Copies the tensors, because the file may change after it was verified.
+// Copies the tensors, because the file may change after it is verified.
 TensorMap read_copies(const fs::path& path) {
   TensorMap tensors = load_safetensors(path);
   for (auto& [name, tensor] : tensors) {

@@ -11,7 +11,7 @@ namespace accelerate {
 
 /// Copies with stores that bypass the processor's caches: the target is not
 /// read before it is overwritten, and other data stays cached. Takes two thirds
-/// of the time of `memcpy`. Use this function only for copies that are not read
+/// as long as `memcpy`. Use this function only for copies that are not read
 /// soon, because the copy is not in the caches.
 void copy_bypassing_caches(
     std::byte* to, const std::byte* from, std::size_t bytes);

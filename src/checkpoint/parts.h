@@ -39,8 +39,8 @@ struct RankRanges {
   /// The number of ranks that divide the writing of `divided`; 0 if `divided`
   /// has no elements.
   int writers = 0;
-  /// The ranges that this rank lists; other ranks may list the same or other
-  /// ranges.
+  /// The ranges that this rank lists; other ranks may list the same or
+  /// different ranges.
   std::vector<RangeEntry> own;
 };
 

@@ -35,7 +35,7 @@ using ChooseRanges = std::function<std::optional<std::vector<RangeRequest>>(
 /// manifest. Each rank verifies the files of models and optimizers while
 /// loading them. With `share`, the ranks divide the verification of all other
 /// files among themselves. Without `share`, each rank verifies all files
-/// itself; use this if the ranks may not share a disk.
+/// itself; use this if the ranks might not share a disk.
 ///
 /// With `choose`, each rank loads the ranges that it chooses, regardless of how
 /// many ranks saved the checkpoint and how they divided the tensors. From a

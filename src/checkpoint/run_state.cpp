@@ -50,8 +50,9 @@ const at::Tensor* parameter_of(
   return nullptr;
 }
 
-// The part of an optimizer's state that this rank saves. Every rank has all
-// tensors that do not have one element for each element of their parameter.
+// The part of an optimizer's state that this rank saves. A state tensor is
+// divided among ranks only if it has as many elements as its parameter; every
+// rank has all other state tensors.
 std::vector<TensorRange> owned_ranges(
     const TensorMap& state,
     const std::vector<std::pair<std::string, at::Tensor>>& named,

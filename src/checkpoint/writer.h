@@ -28,9 +28,9 @@ namespace accelerate {
 struct Destination {
   std::filesystem::path parent;
   std::string name;
-  /// If true, the name is `checkpoint_<iteration>`; if it is already in use,
-  /// the next free number is used instead of `iteration`. If false, a
-  /// checkpoint that already has the name `name` is replaced.
+  /// If true, the name is `checkpoint_<iteration>`; if this name is in use, the
+  /// next free number is used instead of `iteration`. If false, a checkpoint
+  /// that already has the name `name` is replaced.
   bool numbered = false;
   std::int64_t iteration = 0;
   /// Number of complete checkpoints to keep in `parent`. Default: all.
@@ -94,7 +94,7 @@ class CheckpointWriter {
   void save_in_background(
       const CheckpointContents& contents, const Destination& to);
 
-  /// Sets the number of `to`, if it is numbered, above the numbers of all
+  /// If `to` is numbered, makes its number larger than the numbers of all
   /// complete checkpoints on all nodes. The number is the same on every rank.
   /// Collective.
   void choose_number(Destination& to);
@@ -109,7 +109,8 @@ class CheckpointWriter {
 
   /// Waits for a pending save and returns its result; empty if no save is
   /// pending. If the save failed, throws its error; the next call does not
-  /// throw the error again. Prints a warning to stderr if the save takes long.
+  /// throw the error again. Prints a warning to stderr if the save takes too
+  /// long.
   std::optional<SaveResult> wait();
 
  private:
@@ -129,8 +130,8 @@ class CheckpointWriter {
   /// Creates the folder for the next save on rank 0, unless `open_for_hooks`
   /// has already created it. Returns its path. Collective.
   std::filesystem::path open_folder(const Destination& to, Contents contents);
-  /// Returns the report of rank 0 of the ranks that write this checkpoint;
-  /// `reports` has the reports of all ranks. Collective.
+  /// Of the ranks that write this checkpoint, returns the report of rank 0.
+  /// `reports` has the reports of all ranks in the run. Collective.
   Json from_main_rank(const std::vector<Json>& reports);
 
   Group group_;

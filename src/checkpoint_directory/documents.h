@@ -22,7 +22,7 @@ struct DocumentDifference {
 };
 
 /// Compares the JSON documents of two checkpoints, the run information in their
-/// manifests, and their hook files. Skips the index of a model's files, which
+/// manifests, and their hook files. Skips the index of a model's files: it
 /// depends only on how many processes wrote the model.
 ///
 /// Throws `IoError` if a file cannot be read or is a symbolic link, and

@@ -41,7 +41,7 @@ std::map<std::string, FileChecksum> collect_hook_files(const fs::path& folder) {
     } else if (type != fs::file_type::directory) {
       throw IoError(
           str_cat(entry.path().string(), " is neither a file nor a folder"),
-          "write only regular files and folders in the hook");
+          "create only regular files and folders in the hook");
     }
     sync_to_disk(entry.path());
   }

@@ -37,11 +37,12 @@ std::vector<std::filesystem::path> temporary_folders(
 
 /// Removes the folders that dead writers left in `parent`, and their locks. A
 /// folder without a lock file next to it was written by version 0.1.0. Such a
-/// folder is removed if the file `.lock` in it is not locked or, without this
-/// file, 10 minutes after the last change. A replaced checkpoint is removed if
-/// the new checkpoint is complete. If the new checkpoint does not exist and no
-/// writer is active in `parent`, the replaced checkpoint gets its original name
-/// back. If there are several such replaced checkpoints, all of them stay.
+/// folder is removed if the file `.lock` in it is not locked or, if there is no
+/// such file, 10 minutes after the last change. A replaced checkpoint is
+/// removed if the new checkpoint is complete. If the new checkpoint does not
+/// exist and no writer is active in `parent`, the replaced checkpoint gets its
+/// original name back. If there are several such replaced checkpoints, all of
+/// them stay.
 CleanupResult remove_abandoned(const std::filesystem::path& parent);
 
 /// Removes the older checkpoints that `checkpoint` has replaced. The caller

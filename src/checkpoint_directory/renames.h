@@ -12,7 +12,7 @@ namespace accelerate {
 /// its target does not exist.
 bool path_exists(const std::filesystem::path& path);
 
-/// Lists the subfolders of `parent`, without symbolic links to folders. Sets
+/// Lists the subfolders of `parent`, but not symbolic links to folders. Sets
 /// `error` if `parent` cannot be read.
 std::vector<std::filesystem::path> subdirectories_of(
     const std::filesystem::path& parent, std::error_code& error);

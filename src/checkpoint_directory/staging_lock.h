@@ -35,8 +35,8 @@ struct WriterEvidence {
 bool is_proof_of_death(const WriterEvidence& evidence);
 
 /// The lock of a staging folder: a file that is created and locked before the
-/// folder is created, and removed after the folder was renamed or removed. The
-/// file names the kernel of the writer. The system releases the lock of a
+/// folder is created, and removed after the folder is renamed or removed. The
+/// file identifies the kernel of the writer. The system releases the lock of a
 /// process that dies.
 class StagingLock {
  public:

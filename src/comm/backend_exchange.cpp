@@ -39,8 +39,8 @@ std::string late_value(const Call& call) {
   return str_cat(call.operation, "#", call.sequence);
 }
 
-// Publishes that this rank waits in `call`, and returns the ranks that have not
-// published the same call.
+// Publishes that this rank is waiting in `call`, and returns the ranks that
+// have not published the same call.
 std::vector<int> ranks_not_waiting_in(
     const std::string& call, const RankContext& context) {
   context.store->set(late_key(context.rank), call);
@@ -205,8 +205,9 @@ BackendExchange::BackendExchange(
     : backend_(std::move(backend)), wait_(std::move(wait)) {
 }
 
-// Sends each message after its length. If a message does not fit, every rank
-// detects this from the length, and all ranks send again with enough space.
+// Sends each message preceded by its length. If a message does not fit, every
+// rank detects this from the length, and all ranks send again with enough
+// space.
 std::vector<std::string> BackendExchange::all_gather(
     const std::string& message, const Call& call, const WaitLimits& limits) {
   auto messages = all_gather_fixed(message, kShort, call, limits);
@@ -218,8 +219,8 @@ std::vector<std::string> BackendExchange::all_gather(
                            : all_gather_fixed(message, longest, call, limits);
 }
 
-// Handles exceptions, because a backend throws at the start of an operation
-// after a rank has died.
+// Handles exceptions, because, after a rank has died, a backend throws when an
+// operation starts.
 c10::intrusive_ptr<c10d::Work> BackendExchange::start_all_gather(
     at::Tensor& out,
     at::Tensor& in,

@@ -11,12 +11,12 @@
 
 namespace accelerate {
 
-/// One call on a group that consists of several operations, such as the
-/// all-reduces of a backward pass. The ranks compare the call once, without
-/// delaying the computation: a rank first announces the call, and checks later
-/// whether all other ranks have announced the same call. This check detects,
-/// for example, a rank that had fewer batches and is already evaluating.
-/// Operations start only after the check has succeeded.
+/// A call on a group, consisting of several operations, such as the all-reduces
+/// of a backward pass. The ranks compare the call once, without delaying the
+/// computation: a rank first announces the call, and checks later whether all
+/// other ranks have announced the same call. This check detects, for example, a
+/// rank that had fewer batches and is already evaluating. Operations start only
+/// after the check has succeeded.
 ///
 ///     call.begin();
 ///     … if (call.agreed()) { pending.push_back(call.all_reduce(bucket)); } …

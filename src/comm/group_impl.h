@@ -44,7 +44,7 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
   /// already failed; stores the first `DistributedError`.
   template <typename Body>
   auto guarded(const char* operation, const Body& body) {
-    // `protect` first checks the announced call, and only then `sequence_` is
+    // `protect` first checks the announced call, and only then is `sequence_`
     // incremented. If this check finds a mismatch, this rank must not get ahead
     // of the other ranks.
     return protect([&] {

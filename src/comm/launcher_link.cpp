@@ -111,9 +111,9 @@ void write_error_file(const std::string& path, const std::string& text) {
   write_file(path, Json::object({{"message", message}}).dump());
 }
 
-// Prints a configuration error like the command line and exits without a core
-// file, because such an error is not a bug. Prints only the hint of other
-// errors; the next handler prints the message.
+// Prints a configuration error as the command line does and exits without a
+// core file, because such an error is not a bug. For other errors, prints only
+// the hint; the next handler prints the message.
 void print_uncaught_error() {
   try {
     if (const auto current = std::current_exception()) {
@@ -134,7 +134,7 @@ void print_uncaught_error() {
 }
 
 // `accelerate launch` prints the error file at the end of its output, where the
-// user looks first. Here, the error would only appear a second time.
+// user looks first. Printing the error here would only repeat it.
 [[noreturn]] void end_in_silence() {
   try {
     std::rethrow_exception(std::current_exception());

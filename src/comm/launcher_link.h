@@ -16,8 +16,8 @@ namespace accelerate {
 /// Later calls do nothing.
 void attach_to_launcher(const Environment& environment) noexcept;
 
-/// Reports that this process begins optimizer step `step`, counted from 1. Only
-/// writes to shared memory, so it is cheap enough for every step.
+/// Reports that this process is beginning optimizer step `step`, counted from
+/// 1. Only writes to shared memory, so it is cheap enough for every step.
 void report_step_to_launcher(std::int64_t step) noexcept;
 
 /// Connects `report_status_to_launcher` to the launcher's store.

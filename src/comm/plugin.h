@@ -42,7 +42,7 @@ struct PluginGroupOptions {
 /// `PluginGroupOptions` changes.
 inline constexpr std::uint32_t kPluginAbi = 2;
 
-/// The table that the function exported by a plugin library returns.
+/// The table returned by the function that a plugin library exports.
 ///
 /// `abi` and `torch_version` come first and are plain data, because they are
 /// compared before anything else is used. The functions report errors as

@@ -28,9 +28,9 @@ struct RankOutcomes {
   bool all_succeeded() const;
   /// Returns a line "\n  rank 1: …" for each rank that failed.
   std::string table() const;
-  /// Lists each distinct error once, after the ranks that failed with this
-  /// error. If all ranks failed with the same error, returns only that error.
-  /// Empty if no rank failed.
+  /// Lists each distinct error once, preceded by the ranks that failed with it.
+  /// If all ranks failed with the same error, returns only that error. Empty if
+  /// no rank failed.
   std::string merged_table() const;
   /// Returns the first hint of a rank that failed; may be empty.
   std::string first_hint() const;
@@ -41,7 +41,7 @@ using GatherTexts =
     std::function<std::vector<std::string>(const std::string& text)>;
 
 /// Runs `work` on every rank and returns the results of all ranks. If `work`
-/// throws on a rank, the other ranks do not wait for this rank. Collective,
+/// throws on a rank, the other ranks do not wait for that rank. Collective,
 /// with one exchange.
 ///
 /// If the exchange itself fails and `work` threw on this rank, throws the

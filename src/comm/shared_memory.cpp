@@ -93,7 +93,7 @@ std::shared_ptr<SharedMemory> SharedMemory::create(std::size_t bytes) {
         str_cat(
             "cannot allocate ",
             bytes,
-            " bytes of shared memory: ",
+            " bytes of shared memory: only ",
             available,
             " bytes are available on this machine"),
         "free some memory on this machine, or use `ACCELERATE_BACKEND=gloo`");

@@ -19,9 +19,10 @@ constexpr std::size_t whole_pages(std::size_t bytes) {
 ///
 /// The block has no name: it is a memory file (`memfd_create`) that other
 /// processes open through the creator's file descriptor (`/proc/<pid>/fd/<n>`).
-/// Only the same user can open the file, it does not count against the size of
-/// /dev/shm, and it disappears when the processes die. A random nonce at the
-/// start of the block proves that a process has opened the creator's memory.
+/// Only the user who created the file can open it, it does not count against
+/// the size of /dev/shm, and it disappears when the processes die. A random
+/// nonce at the start of the block proves that a process has opened the
+/// creator's memory.
 ///
 /// While a rank is alive, it also holds a lock on one byte of the file; the
 /// kernel releases the lock when the process exits for any reason. The lock

@@ -23,7 +23,7 @@ class WaitBeats {
   /// whole pages.
   static std::size_t bytes(int size);
 
-  /// `base` must point to zeros at first.
+  /// `base` must initially point to zeros.
   WaitBeats(std::shared_ptr<SharedMemory> memory, std::byte* base, int rank);
 
   /// Reports that this rank is waiting. Must be called about ten times per

@@ -18,7 +18,7 @@ namespace accelerate {
 
 enum class SettingType { boolean, integer, real, text, choice };
 
-/// The heading of the setting in the help text.
+/// The heading under which the help text lists the setting.
 enum class SettingGroup {
   general,
   hardware,

@@ -57,7 +57,7 @@ const std::vector<Variable>& other_variables() {
       {"MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_USERNAME, "
        "MLFLOW_TRACKING_PASSWORD",
        read,
-       "A token, or a name and a password, for this server."},
+       "A token, or a name and a password, for the MLflow server."},
       {"WANDB_DIR",
        read,
        "Folder for the runs of the tracker `wandb`; the logging folder by "
@@ -76,7 +76,8 @@ const std::vector<Variable>& other_variables() {
        "by default."},
       {"TRACKIO_SQLITE_JOURNAL_MODE",
        read,
-       "Journal mode of these projects' databases; `wal` by default."},
+       "Journal mode of the databases of the tracker `trackio`; `wal` by "
+       "default."},
       {"TRACKIO_STORAGE_MODE",
        read,
        "If it is `jsonl`, the tracker `trackio` is refused, because it writes "
@@ -110,8 +111,8 @@ const std::vector<Variable>& other_variables() {
        "from both numbers."},
       {"SLURM_STEP_NUM_TASKS, SLURM_JOB_NUM_NODES",
        read,
-       "Number of launchers in the step, and of nodes in the job, to check how "
-       "the launcher was started."},
+       "Number of launchers in the step and number of nodes in the job, used "
+       "to check how the launcher was started."},
       {"RANK, WORLD_SIZE",
        worker,
        "Rank of the worker and number of workers in the job; not set for a "
@@ -182,7 +183,7 @@ const std::vector<Variable>& other_variables() {
       {"NCCL_P2P_DISABLE, NCCL_IB_DISABLE",
        worker,
        "Set to 1 when several processes run on RTX 40-series GPUs with a "
-       "driver older than 550.40.07, in which P2P access does not work. An "
+       "driver older than 550.40.07, with which P2P access does not work. An "
        "existing value is kept."},
       {"NCCL_HOSTID",
        worker,

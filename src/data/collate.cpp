@@ -44,7 +44,7 @@ at::Tensor stack_samples(const std::vector<at::Tensor>& samples) {
     if (!sample.defined()) {
       throw ArgumentError(
           "a sample in the batch is an undefined tensor",
-          "return a tensor with data from the dataset's `get`");
+          "make the dataset's `get` return a tensor with data");
     }
     plain = plain && is_plain(sample) &&
             sample.scalar_type() == samples.front().scalar_type();

@@ -14,17 +14,17 @@ namespace accelerate {
 
 class LazyDevice;
 
-/// Copies batches to a device on a separate stream, while the device still
-/// works on earlier steps: the CPU runs about one step ahead of the device. The
-/// stream that uses a batch waits until the batch is copied. The CPU does not
-/// wait if the batch is in pinned memory.
+/// Copies batches to a device on a separate stream, while the device is still
+/// working on earlier steps: the CPU runs about one step ahead of the device.
+/// The stream that uses a batch waits until the batch is copied. The CPU does
+/// not wait if the batch is in pinned memory.
 ///
 /// The copy of a mask carries the mask's token counts (token_counts.h), so a
 /// model does not have to wait for the device to count the tokens.
 ///
 /// If the device is the CPU, there is no separate stream, and tensors that are
-/// already on the CPU are not copied. A lazy device gets each batch divided
-/// over the devices of its mesh.
+/// already on the CPU are not copied. On a lazy device, each batch is divided
+/// among the devices of the mesh.
 class DeviceCopies {
  public:
   explicit DeviceCopies(c10::Device device);
@@ -32,8 +32,8 @@ class DeviceCopies {
   bool are_needed() const { return !device_.is_cpu(); }
 
   /// Ends a step; must be called before the next batch is returned. On a lazy
-  /// device, starts the program of the step that was recorded since the last
-  /// batch.
+  /// device, starts the program of the step that has been recorded since the
+  /// last batch.
   void end_step() const;
 
   /// Tensors that are being copied to the device. Do not use the tensors before
@@ -47,8 +47,8 @@ class DeviceCopies {
   /// Starts copying tensors to the device.
   PendingCopy begin(
       const std::vector<at::Tensor>& tensors, bool non_blocking) const;
-  /// Makes the current stream wait for the copies. Work that was queued on this
-  /// stream before `finish` overlaps with the copies.
+  /// Makes the current stream wait for the copies. Work that is already queued
+  /// on this stream can overlap with the copies.
   void finish(const PendingCopy& pending) const;
 
   /// Copies tensors to the device, for use on the current stream. Copies from

@@ -106,8 +106,8 @@ void DataLoaderBase::Impl::shard(const ShardOptions& requested) {
   }
 }
 
-// Seeds that the user chose must be the same on every rank; otherwise the seed
-// of rank 0 is used.
+// A seed that the user chose must be the same on every rank. If the user chose
+// none, all ranks use the seed of rank 0.
 void DataLoaderBase::Impl::agree_on_config() {
   const bool chosen = config.seed || options.configuration.data_seed;
   Json local = Json::object(
@@ -119,7 +119,7 @@ void DataLoaderBase::Impl::agree_on_config() {
        {"seed", std::to_string(seed())}});
   const auto all = options.group.gather_object({local});
   check_equal("dataset sizes", "size", all);
-  check_equal("orders", "order", all);
+  check_equal("sample orders", "order", all);
   check_equal("batch sizes", "batch_size", all);
   check_equal("seeds", "chosen", all);
   seed_ = std::stoull(all.front().at("seed").as_string());

@@ -20,7 +20,7 @@ struct Portion {
   bool last = false;
 };
 
-/// One step of a loop: the batches of all processes that the reader reads.
+/// One step of a loop: the batches of all processes for which the reader reads.
 struct Step {
   std::vector<Portion> portions = {};
   /// Units of the epoch (samples, or batches of a batch sampler) that all

@@ -122,8 +122,8 @@ TypeGuess::Kind TypeGuess::Block::kind() const {
   return all_booleans ? Kind::boolean : Kind::string;
 }
 
-// Returns an integer that pandas did not read, unless the column is text
-// anyway.
+// Returns the offset of an integer that pandas did not read as an integer,
+// unless the column is text anyway.
 std::optional<std::size_t> TypeGuess::Block::unrepresentable() const {
   const bool was_read =
       stage == IntegerStage::signed_integers || stage == IntegerStage::ended;

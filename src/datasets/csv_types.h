@@ -48,7 +48,7 @@ class TypeGuess {
   /// [Large integers].
   enum class IntegerStage { signed_integers, unsigned_integers, failed, ended };
 
-  /// Properties that all cells of the current block have in common.
+  /// What is known about the cells of the current block.
   struct Block {
     bool has_rows = false;
     bool has_missing = false;
@@ -60,7 +60,8 @@ class TypeGuess {
     std::optional<std::size_t> first;
     std::optional<std::size_t> not_a_number;
     std::optional<std::size_t> not_a_boolean;
-    std::optional<std::size_t> large;  // Does not fit in 64 bits.
+    // Offset of the first integer that does not fit in signed 64 bits.
+    std::optional<std::size_t> large;
     IntegerStage stage = IntegerStage::signed_integers;
     // Offset of the first cell of each kind whose text changes when its value
     // is parsed and formatted.
@@ -85,7 +86,7 @@ class TypeGuess {
   bool keep_default_na_;
   Block block_;
   Kind file_ = Kind::no_rows;
-  // Whether a later block has fractions after a block of integers.
+  // Whether a block with fractions follows a block of integers.
   bool has_fraction_ = false;
   Kind all_ = Kind::no_rows;
 };

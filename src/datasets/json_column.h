@@ -39,8 +39,8 @@ class JsonColumn {
     std::string text;
   };
 
-  /// Ends a part of the data. If all text in the part is a time, returns the
-  /// first time.
+  /// Ends a part of the data. If every string in the part is a time, returns
+  /// the first one.
   std::optional<Time> end_part();
 
   ColumnType type() const;

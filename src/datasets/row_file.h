@@ -5,7 +5,7 @@
 // and of the end of the last row, 8 bytes each; the columns as JSON; the length
 // of that JSON and the number of rows, 8 bytes each; `accrows1` again. A row is
 // a sequence of values, each a byte for the kind followed by the value. Numbers
-// are little-endian; the lengths inside a row have 4 bytes.
+// are little-endian; the lengths inside a row take 4 bytes.
 #pragma once
 
 #include <cstdint>

@@ -70,7 +70,8 @@ class InterceptedCall {
 /// replaces the old one.
 ///
 /// The mark survives `set_data` and therefore `Module::to` and `torch::load`.
-/// Results of operators, except views, and copies of a module have no mark.
+/// The results of operators have no mark unless they are views. Copies of a
+/// module have no mark either.
 void mark(const at::Tensor& tensor, std::shared_ptr<Interceptor> interceptor);
 /// Returns the interceptor of a marked tensor; null without a mark.
 Interceptor* interceptor_of(const at::Tensor& tensor);

@@ -10,8 +10,8 @@
 namespace accelerate {
 
 /// The mesh of all devices of this process. Operators on its tensors are only
-/// recorded; `run` and reading a value compute them. Each program runs on all
-/// devices of the mesh.
+/// recorded; they run when `run` is called or a value is read. Each program
+/// runs on all devices of the mesh.
 ///
 /// Thread safety: all functions may be called from any thread.
 class LazyDevice {
@@ -28,7 +28,7 @@ class LazyDevice {
 
   /// Starts one program that computes what was recorded up to the last write to
   /// one of `tensors`. What was recorded later belongs to the next program.
-  /// Does nothing if none of `tensors` was written since the last run.
+  /// Does nothing if no tensor in `tensors` was written since the last run.
   virtual void run_until_written(const std::vector<at::Tensor>& tensors) = 0;
 
   /// Copies a CPU tensor to the mesh. Each device gets an equal part of

@@ -76,8 +76,8 @@ std::string plugin_path(const Environment& environment) {
         str_cat(
             "set ",
             kPlugin,
-            " to the absolute path of a PJRT plugin, for example of the wheel "
-            "`xla-cpu-pjrt`"));
+            " to the absolute path of a PJRT plugin, for example the plugin in "
+            "the wheel `xla-cpu-pjrt`"));
   }
   // The search order of `dlopen` could find another file of this name.
   if (!std::filesystem::path(*path).is_absolute()) {
@@ -124,7 +124,7 @@ void check_platform(
             *kind,
             "`, but the devices of the plugin ",
             options.plugin,
-            " are of the platform `",
+            " belong to the platform `",
             platform,
             "`"),
         str_cat(

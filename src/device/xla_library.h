@@ -16,8 +16,8 @@ namespace accelerate {
 
 struct XlaOptions {
   std::string plugin = {};  ///< Absolute path of a PJRT plugin.
-  /// The number of devices to use. If not set, all; the CPU plugin then makes
-  /// one.
+  /// The number of devices to use. If not set, all devices are used; the CPU
+  /// plugin then creates one.
   std::optional<std::int64_t> device_count = std::nullopt;
   /// The folder in which compiled programs are stored. If empty, they are not
   /// stored.

@@ -51,7 +51,7 @@ class BlobFile {
   void clear();
 
   /// Compares the digest with the ETag if the ETag is a SHA-256 or the SHA-1 of
-  /// a git blob, and renames the file to the blob.
+  /// a git blob, and renames the file to `<blob>`.
   void finish();
 
  private:

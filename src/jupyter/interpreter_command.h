@@ -25,7 +25,7 @@ struct InterpreterSetup {
 };
 
 /// Returns the path of clang-repl 19. If clang-repl is missing, throws
-/// `UnsupportedError` with the package to install.
+/// `UnsupportedError` that names the package to install.
 std::filesystem::path find_clang_repl(const Environment& environment);
 /// Returns the path of clang++ 19, the compiler that matches clang-repl.
 std::filesystem::path find_clang(const Environment& environment);

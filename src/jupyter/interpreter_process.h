@@ -31,9 +31,9 @@ class InterpreterProcess {
   /// Sends the cell `code` to the interpreter. Does not wait for the result;
   /// `read_reply` returns the reply.
   void run(const std::string& code);
-  /// Returns the next reply; call it when `replies` is readable. Replies to the
-  /// setup requests have the kind `started`. Returns nothing if the interpreter
-  /// died.
+  /// Returns the next reply; call this when `replies` is readable. Replies to
+  /// the setup requests have the kind `started`. Returns nothing if the
+  /// interpreter died.
   std::optional<Packet> read_reply();
   /// Returns whether the interpreter has answered all setup requests.
   bool is_ready() const { return pending_setup_replies_ == 0; }

@@ -9,7 +9,8 @@
 //   cell     code to run; the reply is sent when the code has finished
 //   replay   a cell of the notebook that a worker repeats, with stdout muted
 //   target N the last cell that a worker repeats; the worker joins the launch
-//            at the cell's call number N of `notebook_launcher`, counted from 0
+//            at call number N to `notebook_launcher` in this cell, counted from
+//            0
 // Replies, on the descriptor `kReplies`: the kind is ok, compile, link,
 // exception or interrupted; the text is the error.
 #pragma once
@@ -54,9 +55,9 @@ inline bool read_bytes(int fd, char* to, std::size_t count) {
   return true;
 }
 
-/// Appends `count` bytes to `to`, whose memory grows with the bytes that
-/// arrive: the other end may announce more than it sends. Returns false if it
-/// sends less.
+/// Reads `count` bytes and appends them to `to`. `to` grows only as bytes
+/// arrive, because the other end may announce more bytes than it sends. Returns
+/// false if fewer than `count` bytes arrive.
 inline bool read_text(int fd, std::size_t count, std::string& to) {
   constexpr std::size_t kStep = std::size_t{1} << 20;
   while (count > 0) {

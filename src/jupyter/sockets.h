@@ -29,8 +29,8 @@ struct Connection {
 Connection read_connection(const std::filesystem::path& path);
 
 /// The maximum size of a frame from a client, and the maximum number of frames
-/// of a message. Larger frames end the connection of their sender before memory
-/// is allocated for them.
+/// in a message. A larger frame ends the sender's connection before memory is
+/// allocated for the frame.
 constexpr std::int64_t kMaxFrameBytes = std::int64_t{64} << 20;
 constexpr std::size_t kMaxFrames = 32;
 
@@ -48,9 +48,8 @@ class Sockets {
   /// Returns the ZeroMQ socket, for `zmq_poll`.
   void* handle(Channel channel) const;
   /// Returns the next message on `channel`, or nothing if no message has
-  /// arrived. Does not wait. Drops a message with a wrong signature or too many
-  /// frames, and a message that was received before, and prints a warning to
-  /// stderr.
+  /// arrived. Does not wait. Drops a message that has a wrong signature or too
+  /// many frames, or that was received before, and prints a warning to stderr.
   std::optional<Message> receive(Channel channel);
   void send(Channel channel, const Message& message);
   /// Sends a received heartbeat back to the client.

@@ -61,7 +61,7 @@ std::string find_in_path(
   return name;
 }
 
-// The headers in `known` that a source includes on a line of its own.
+// The headers in `known` that a source includes, each on a line of its own.
 std::vector<std::string> included_headers(
     const std::string& content, const std::vector<std::string>& known) {
   std::vector<std::string> found;

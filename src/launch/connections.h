@@ -79,7 +79,8 @@ class Connections {
     epoll_event events[64];
     int count = 0;
   };
-  /// Waits for socket events or a call of `wake`, at most until `deadline`.
+  /// Waits, until `deadline` at the latest, for socket events or a call to
+  /// `wake`.
   Ready wait(Clock::time_point deadline) const;
   /// Ends the current or next `wait`. May be called from any thread.
   void wake() const;

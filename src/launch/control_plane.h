@@ -65,7 +65,7 @@ struct LaunchMessages {
   std::function<void(const std::string&)> print_status;
   /// May be called from other threads.
   std::function<void(const std::string&)> warn;
-  /// The report of a failure; empty if nothing is to be printed.
+  /// Returns the report of a failure. If not set, no report is printed.
   std::function<std::string(const Failure&)> failure_text = {};
 };
 
@@ -83,9 +83,10 @@ struct MainMachineOptions {
   std::uint16_t program_port = 0;
 };
 
-/// Create the control plane for a job on one machine, for machine 0 and for a
-/// joining machine. The first two throw `IoError` when the store cannot be
-/// opened. A joining machine connects in `start_generation`.
+/// Create the control plane for a job on one machine, for machine 0 of several
+/// machines, and for a joining machine, respectively. The first two throw
+/// `IoError` when the store cannot be opened. A joining machine connects in
+/// `start_generation`.
 std::unique_ptr<ControlPlane> create_one_machine(
     const LaunchPlan& plan,
     const StoreServerOptions& store,

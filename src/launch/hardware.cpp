@@ -20,7 +20,7 @@
 namespace accelerate {
 namespace {
 
-// Reads a small file of /proc or /sys; empty when it cannot be read.
+// Reads a small file in /proc or /sys; empty when it cannot be read.
 std::string slurp(const std::string& path) {
   try {
     return read_file(path, std::size_t{1} << 20);

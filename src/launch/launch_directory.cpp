@@ -32,8 +32,8 @@ bool is_own_folder(const fs::path& path) {
 }
 
 // A lock file is locked before it gets its name, so a free lock proves that its
-// launcher is dead. Locks may not be visible on other machines, so the folder
-// must have been created under this kernel.
+// launcher is dead. Other machines might not see the lock, so the folder must
+// have been created under this kernel.
 bool is_abandoned_launch(const fs::path& folder) {
   const fs::path path = folder / kLauncherLock;
   const UniqueFd lock(
@@ -78,7 +78,8 @@ LaunchDirectory::~LaunchDirectory() {
   fs::remove_all(path_, error);
 }
 
-// Without a lock, the folder stays after a kill, but the launch can run.
+// If the lock cannot be taken, the launch still runs, but its folder is left
+// behind if the launcher and the guardian are killed.
 void LaunchDirectory::lock() {
   const std::string unlocked = str_cat(path_, "/", kLauncherLock, "-");
   lock_.reset(

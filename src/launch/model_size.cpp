@@ -114,7 +114,7 @@ class Architecture {
           rows,
           " × ",
           columns,
-          " parameters, which are too many to count"));
+          " parameters, which is too many to count"));
     }
     layers.push_back({name, count});
   }

@@ -59,7 +59,7 @@ ModelSize size_from_index(const fs::path& path) {
           printable(*missing.begin()),
           "` for ",
           file.filename().string(),
-          ", but this file does not have the tensor"));
+          ", but that file does not contain it"));
     }
   }
   return sum.result(path);

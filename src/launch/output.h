@@ -38,8 +38,8 @@ struct RankTail {
 /// Reads the workers' streams on its own thread, so that the launcher detects
 /// the death of a worker even while a terminal is blocked.
 ///
-/// While only one rank prints, its bytes are copied unchanged. Once a second
-/// rank prints, every line starts with `[rank]`.
+/// While only one rank prints, its bytes are copied unchanged. As soon as
+/// another rank prints, every line starts with `[rank]`.
 class Output {
  public:
   explicit Output(OutputOptions options);

@@ -205,8 +205,7 @@ void check_one_launcher_per_node(const Environment& environment) {
             nodes,
             nodes == 1 ? " node" : " nodes",
             ", but each node needs only one launcher, which starts all workers "
-            "of "
-            "the node"),
+            "on the node"),
         str_cat(
             "use ",
             srun_command(nodes),

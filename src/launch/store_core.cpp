@@ -171,7 +171,7 @@ void StoreCore::reply(Client& client, Reply code, std::string_view text) {
   send_(client.id, client.sealer->seal(static_cast<std::uint8_t>(code), text));
 }
 
-// Returns an empty text if the proof is correct.
+// Returns an empty string if the proof is correct.
 std::string StoreCore::refusal_reason(
     const Hello& hello, const Digest& expected, std::string_view proof) const {
   if (hello.role != Role::worker && hello.role != Role::machine) {
@@ -244,7 +244,7 @@ bool StoreCore::take_frame(Client& client, std::string& incoming) {
       header, incoming.substr(header.size(), fields->body_bytes));
   incoming.erase(0, size);
   if (!payload) {
-    refuse(client.address, "a request is not authentic");
+    refuse(client.address, "a request failed authentication");
     return false;
   }
   const auto request = static_cast<Request>(fields->code);

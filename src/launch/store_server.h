@@ -66,7 +66,7 @@ class StoreServer {
   /// Returns the endpoint at `index`, with the port that the kernel assigned.
   Endpoint endpoint(std::size_t index) const;
 
-  /// Deletes all keys, and from now on serves only workers of `generation`.
+  /// Deletes all keys, and from then on serves only workers of `generation`.
   void start_generation(std::uint32_t generation);
   /// Fails all current and later waiting requests with `reason`.
   void abort(const std::string& reason);

@@ -289,8 +289,8 @@ class Workers {
     }
   }
 
-  // Prints immediately, because stopping the workers can take long, and a batch
-  // system may kill this launcher before it prints the report.
+  // Prints immediately, because stopping the workers can take a long time, and
+  // a batch system may kill this launcher before it prints the report.
   void announce_disconnected_machine() {
     if (!remote_failure_->disconnected_machine.empty()) {
       output_.announce(str_cat(

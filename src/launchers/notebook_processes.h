@@ -14,7 +14,7 @@ struct NotebookProcesses {
   int count = 1;
   bool cpu = true;
   /// Explains the choice to the user. If the caller requested a number of
-  /// processes, this text is empty, except if there are GPUs but fewer than
+  /// processes, this text is empty unless there are GPUs, but fewer than
   /// requested.
   std::string notice;
 };

@@ -41,7 +41,7 @@ void check_classes(
             metric,
             "`: ",
             input,
-            " are ",
+            " have type ",
             c10::toString(values.scalar_type()),
             ", but classes must be integers"),
         "pass class indices, such as `logits.argmax(-1)` for the predictions");

@@ -132,9 +132,9 @@ void check_logits(const Tensor& logits, const Tensor& references) {
       !c10::isIntegralType(references.scalar_type(), /*includeBool=*/false)) {
     throw ArgumentError(
         str_cat(
-            "`Perplexity`: logits are ",
+            "`Perplexity`: logits have type ",
             c10::toString(logits.scalar_type()),
-            " and references are ",
+            " and references have type ",
             c10::toString(references.scalar_type())),
         "pass floating-point logits and integer references");
   }

@@ -42,10 +42,10 @@ namespace accelerate {
 /// kept separately and reduced in a second round, which all ranks join because
 /// the late flag is set.
 ///
-/// The buckets of parameters on a device are on the same device. In `end`, the
-/// device's stream waits for these buckets; the program does not. The flags are
-/// in host memory. If the group has no backend for the device, buckets are
-/// copied to host memory and back.
+/// Buckets are on the device of their parameters. In `end`, the device's stream
+/// waits for these buckets; the program does not. The flags are in host memory.
+/// If the group has no backend for the device, buckets are copied to
+/// host memory and back.
 ///
 /// Thread safety: call the members only from the thread that runs the training
 /// loop. During the backward pass, autograd calls the hooks on its own threads.

@@ -77,7 +77,7 @@ class OneProcess : public ReplicatedStrategy {
 };
 
 /// One process that drives a mesh of devices. The device records the whole
-/// step, so gradients are those of the whole batch, and nothing is averaged.
+/// step, so gradients already cover the whole batch, and nothing is averaged.
 class OneMesh : public OneProcess {
  public:
   explicit OneMesh(LazyDevice& device) : device_(device) {}

@@ -14,7 +14,7 @@
 
 namespace accelerate {
 
-/// Synchronizes one batch norm, one of whose tensors is marked. In training,
+/// Synchronizes one batch norm; one of its tensors is marked. In training,
 /// the forward pass of `aten::batch_norm` uses the mean and variance of the
 /// rows of all ranks, and the backward pass uses the gradient sums of all
 /// ranks. The gradients of weight and bias are local to this rank; the strategy

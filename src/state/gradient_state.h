@@ -44,7 +44,7 @@ class GradientState {
   void forget(const LoaderPosition* loader);
 
   /// Returns the loader of the innermost loop. Outside of loops, returns the
-  /// loader of the loop that began last, or null if no loop has begun or this
+  /// loader of the loop that began last, or null if no loop has begun or that
   /// loader was forgotten.
   const LoaderPosition* active() const;
   bool in_dataloader() const { return !loops_.empty(); }

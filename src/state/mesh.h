@@ -19,7 +19,8 @@ namespace accelerate {
 /// instead of the process index and the number of processes.
 ///
 /// A rank can drive several devices, which share each of its batches; the
-/// number of processes and the number of parts of a step's samples then differ.
+/// samples of a step are then divided among more devices than there are
+/// processes.
 ///
 /// Currently, every mesh has one axis, `replicate`, which spans all ranks.
 class Mesh {

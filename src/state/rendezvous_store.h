@@ -18,8 +18,9 @@ namespace accelerate {
 /// `init_method` is `env://` (or left out), `tcp://host:port` or
 /// `file:///path`. With `env://`, uses the launcher's store if the launcher has
 /// one. If not, rank 0 serves the store; when all processes are on one machine,
-/// rank 0 listens only on 127.0.0.1. On one machine without a port in the
-/// environment, the store is a file named after the common parent process.
+/// rank 0 listens only on 127.0.0.1. If all processes are on one machine and
+/// the environment specifies no port, the store is a file named after the
+/// common parent process.
 ///
 /// Collective: the n-th store that a process opens shares its keys with the
 /// n-th store that every other process opens. A new store contains no keys from

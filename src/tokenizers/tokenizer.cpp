@@ -101,7 +101,8 @@ Encoding encode_one(
   return std::move(rows.front());
 }
 
-// Moves the rows of truncated parts into the batch, after their main row.
+// Moves all rows into the batch. The rows for the parts that truncation cut off
+// follow the first row of their text.
 BatchEncoding flatten(
     std::vector<Encoding> rows, const ResolvedOptions& resolved) {
   BatchEncoding batch;

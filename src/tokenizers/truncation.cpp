@@ -47,8 +47,8 @@ std::vector<TokenRange> split_windows(
   }
 }
 
-// Shortens the longer text first. If both texts must be shortened, the longer
-// text keeps one more token than the other if `max_tokens` is odd.
+// Shortens the longer text first. If both texts must be shortened and
+// `max_tokens` is odd, the longer text keeps one more token than the other.
 std::pair<std::size_t, std::size_t> longest_first(
     std::size_t first, std::size_t second, std::size_t max_tokens) {
   const bool swapped = first > second;

@@ -11,25 +11,25 @@
 
 namespace accelerate {
 
-/// Returns the path, below the folder of a kind of plot, of the file of a key:
-/// a folder for each part of the key before the last `/`. Different keys have
-/// different paths, of which none is the folder of another.
+/// Returns the path of a key's file, relative to the folder of its kind of
+/// plot. Each part of the key before the last `/` becomes a folder. Different
+/// keys have different paths, and no path is a parent folder of another path.
 std::filesystem::path dvc_path(const std::string& key, const char* extension);
 
 /// Returns the header of a metric's file.
 std::string dvc_header(const std::string& key);
 
-/// Returns a row of a metric's file. DVC reads the time as milliseconds;
-/// it has decimals, because calls to `log` differ by microseconds.
+/// Returns a row of a metric's file. The time is in milliseconds, as DVC
+/// expects, with decimals, because calls to `log` may be microseconds apart.
 std::string dvc_row(
     std::int64_t time_us, std::int64_t step, const TrackedValue& value);
 
-/// Returns a value as it is in `metrics.json`.
+/// Returns a value as it is stored in `metrics.json`.
 Json dvc_summary_value(const TrackedValue& value);
 
 /// Sets the value of a key in `summary`, where the parts of a key are nested.
-/// If that is impossible because both `a` and `a/b` are keys, the second one
-/// becomes a member as a whole.
+/// If that is impossible because both `a` and `a/b` are keys, the key that is
+/// set second becomes a single member that is not nested.
 void set_dvc_summary(Json& summary, const std::string& key, const Json& value);
 
 /// The last row of a metric's file.

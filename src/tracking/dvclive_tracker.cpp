@@ -85,7 +85,7 @@ std::string dvc_yaml_path(const fs::path& path, const fs::path& dvc_yaml) {
   return plain ? text : Json(valid_utf8(text)).dump();
 }
 
-// Replaces each value of a summary by the last value in the table of its key.
+// Replaces each value of a summary with the last value in its key's table.
 // Removes keys without a table.
 Json summary_from_histories(
     const Json& summary,

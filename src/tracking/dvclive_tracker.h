@@ -18,13 +18,13 @@ namespace accelerate {
 /// Writes the folder `dvclive`, or the folder in option `dir`: a table per key
 /// in `plots/metrics`, the last values in `metrics.json`, the configuration in
 /// `params.yaml` and images in `plots/images`. Describes them for DVC in
-/// `dvc.yaml`, or in the file in option `dvcyaml`; if that option is false, in
-/// no file.
+/// `dvc.yaml`, or in the file that option `dvcyaml` names; if that option is
+/// false, writes no such description.
 ///
 /// The folder holds one run. The first call to `log` removes the files of the
-/// run before, unless a checkpoint continues that run; see NOTE [Resumed runs].
-/// Files are open only while they are written, so that a run may have any
-/// number of keys.
+/// previous run, unless a checkpoint continues that run; see NOTE [Resumed
+/// runs]. Files are open only while they are written, so that a run may have
+/// any number of keys.
 class DvcliveTracker : public GeneralTracker {
  public:
   static constexpr char kName[] = "dvclive";

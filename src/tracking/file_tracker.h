@@ -20,9 +20,9 @@ namespace accelerate {
 /// Each entry in a file has the time of its call to `log`; the times are in
 /// ascending order. A checkpoint stores the time of the last call before it was
 /// saved. `resume` removes newer entries, because the resumed run logs them
-/// again. An entry that is not a call, such as the configuration, has the time
-/// `opened_us`, which is before all calls that follow, although the tracker's
-/// thread may write it after the program has made some of them.
+/// again. An entry that does not come from a call to `log`, such as the
+/// configuration, has the time `opened_us`. That time is before all later
+/// calls, even if the tracker's thread writes the entry after some of them.
 class FileTracker : public GeneralTracker {
  public:
   bool requires_logging_directory() const override { return true; }
@@ -53,7 +53,7 @@ class FileTracker : public GeneralTracker {
 
   const TrackerSetup& setup() const { return setup_; }
   std::filesystem::path folder() const;
-  /// Returns the time of entries that are not calls.
+  /// Returns the time of entries that do not come from a call to `log`.
   std::int64_t opened_us() const { return opened_us_; }
 
  private:

@@ -43,8 +43,8 @@ class ServerUnreachable : public std::exception {
 };
 
 /// Sends a request. Never follows a redirect, so that the authorization stays
-/// with the server that the user chose. Throws `ServerUnreachable`, and
-/// `UnsupportedError` without libcurl.
+/// with the server that the user chose. Throws `ServerUnreachable`, or
+/// `UnsupportedError` if libcurl is not installed.
 HttpResponse send_http(const HttpRequest& request, const HttpOptions& options);
 
 /// Escapes text for the query or the path of a URL.

@@ -22,7 +22,7 @@ std::optional<std::filesystem::path> python_on_path(
 std::optional<std::string> installed_version(
     const std::string& package, const Environment& environment);
 
-/// Prints a warning if another version of `package` than `supported`, such as
+/// Prints a warning if a version of `package` other than `supported`, such as
 /// `0.31`, is installed. The format that the tracker of the same name writes is
 /// private to the package, and may differ between versions.
 void warn_about_other_version(

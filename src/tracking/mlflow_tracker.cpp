@@ -126,8 +126,8 @@ Json take_front(Json& array, std::size_t count) {
   return front;
 }
 
-// A key as part of the name of an artifact. MLflow itself replaces `/` so, and
-// refuses `#`.
+// A key as part of the name of an artifact. MLflow itself replaces `/` in the
+// same way, and refuses `#`.
 std::string file_key(const std::string& key) {
   return replace_all(mlflow_key(key), "/", "~");
 }

@@ -21,8 +21,8 @@ struct PythonTrackerLimits {
 };
 
 /// Runs a tracker in a child process, with the `python3` on PATH and its
-/// package `accelerate_cpp`. `start` throws `UnsupportedError` if there is no
-/// Python, no such package, or no package of the service. Afterwards, if the
+/// package `accelerate_cpp`. `start` throws `UnsupportedError` if Python, this
+/// package or the service's own package is missing. Afterwards, if the
 /// child process dies or hangs, each call throws `IoError` with the reason.
 class PythonTracker : public GeneralTracker {
  public:

@@ -21,11 +21,11 @@ struct RunCurves {
   std::map<std::string, Curve> curves;
 };
 
-/// Reads the runs in `path`, which is the file of a tracker or a folder. A
-/// folder is searched for runs, including its subfolders. In the folder of a
-/// run, reads `metrics.jsonl`, or else `metrics.csv`, or else TensorBoard's
-/// event files. If a step was logged twice, the last value counts. If the last
-/// entry in a file is incomplete, ignores that entry.
+/// Reads the runs in `path`, which is a folder or a tracker's file. Searches a
+/// folder and its subfolders for runs. In the folder of a run, reads
+/// `metrics.jsonl`, or else `metrics.csv`, or else TensorBoard's event files.
+/// If a step was logged twice, the last value counts. If the last entry in a
+/// file is incomplete, ignores that entry.
 ///
 /// Throws `IoError` if there is no such file, and `FormatError` for any other
 /// kind of file.

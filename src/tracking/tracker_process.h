@@ -20,7 +20,7 @@ namespace accelerate {
 /// If the child dies, hangs or sends anything other than an answer, it is
 /// killed with all processes in its Unix process group, and the current and all
 /// later calls throw `IoError` with the same text. If this process dies, the
-/// child notices it and ends by itself.
+/// child notices it and exits.
 class TrackerProcess {
  public:
   /// Starts the child, and waits until it is ready. Throws `UnsupportedError`
@@ -47,8 +47,8 @@ class TrackerProcess {
       const std::filesystem::path& python,
       const std::string& name,
       const Environment& environment);
-  /// Waits for the first line. What the child prints before is an error
-  /// message, or a warning that is passed on.
+  /// Waits for the first line. What the child prints before that line is an
+  /// error message, or a warning that is passed on.
   void wait_until_ready(Clock::time_point deadline);
   [[noreturn]] void refuse(const std::string& printed);
   std::string read_line(Clock::time_point deadline);

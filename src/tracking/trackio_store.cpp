@@ -122,7 +122,7 @@ std::string trackio_project(const std::string& project) {
         str_cat(
             "the name of the project has ",
             name.size(),
-            " bytes, and tracker `trackio` can store at most ",
+            " bytes, but tracker `trackio` can store at most ",
             kMaxBytes),
         "choose a shorter project name");
   }
@@ -146,7 +146,7 @@ bool prepare_trackio_tables(SqliteDatabase& database) {
             newer ? "a newer" : "an older",
             " Trackio created this project (tables of version ",
             version,
-            "), and tracker `trackio` writes tables of version ",
+            "), but tracker `trackio` writes tables of version ",
             kTrackioSchema),
         newer ? "use another project name or another TRACKIO_DIR"
               : "open the project once with Trackio 0.43, which converts it");

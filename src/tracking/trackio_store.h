@@ -24,11 +24,11 @@ std::string trackio_project(const std::string& project);
 /// library writes are not there. Call it within a transaction.
 bool prepare_trackio_tables(SqliteDatabase& database);
 
-/// Returns a time as Trackio stores it: ISO 8601 in UTC. Later times are
-/// greater texts.
+/// Returns a time as Trackio stores it: ISO 8601 in UTC. Later times compare
+/// greater as text.
 std::string trackio_time(std::int64_t time_us);
 
-/// Returns 32 random hexadecimal digits, with the version of a random UUID.
+/// Returns a random (version 4) UUID as 32 hexadecimal digits.
 std::string random_uuid();
 
 }  // namespace accelerate

@@ -18,8 +18,9 @@ namespace accelerate {
 
 /// Writes the SQLite database of the project in TRACKIO_DIR, which `trackio
 /// show` displays: a row per call to `log`, with numbers, texts, histograms,
-/// tables and the configuration. Images are PNG files next to it. Options
-/// `name` and `group` are the name of the run and of a group of runs.
+/// tables and the configuration. Images are PNG files next to the database.
+/// Options `name` and `group` are the names of the run and of its group of
+/// runs.
 ///
 /// The database is private to Trackio; this class was written for version 0.43.
 /// The database is open only while values are written, under Trackio's lock, so

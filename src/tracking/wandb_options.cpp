@@ -42,7 +42,7 @@ void check_run_id(const std::string& id) {
     throw ArgumentError(
         str_cat("`", printable(id), "` cannot be the id of a W&B run"),
         "choose an id of at most 128 characters, without `:;,#?/\\'` and "
-        "without whitespace at its ends");
+        "without leading or trailing whitespace");
   }
 }
 

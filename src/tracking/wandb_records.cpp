@@ -47,7 +47,7 @@ void add_items(
   items += ProtoMessage().message(kHistoryItem, item).bytes();
 }
 
-// In configurations, W&B replaces numbers that are not finite by null.
+// In configurations, W&B replaces numbers that are not finite with null.
 Json without_nan(const Json& value) {
   if (value.is_array()) {
     Json result = Json::array();

@@ -80,8 +80,8 @@ struct WandbPosition {
 };
 
 /// Returns the position after the last row that is not newer than
-/// `keep_until_us`. The record of the run's end is not kept, nor anything after
-/// an incomplete record.
+/// `keep_until_us`. Neither the record of the run's end nor anything after an
+/// incomplete record is kept.
 WandbPosition wandb_position(std::string_view file, std::int64_t keep_until_us);
 
 }  // namespace accelerate

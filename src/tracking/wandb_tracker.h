@@ -26,7 +26,7 @@ namespace accelerate {
 /// cannot replace steps, and would add a second copy of each.
 ///
 /// W&B expects one row per step, so values that are logged for the step of the
-/// last row replace that row in the file.
+/// last row are added to that row, and the row in the file is replaced.
 class WandbTracker : public FileTracker {
  public:
   static constexpr char kName[] = "wandb";

@@ -44,7 +44,7 @@ class MixedPrecision {
   void enable(torch::nn::Module& module);
   /// Disables autocast in this thread and in all `models` that still exist.
   void disable(const std::vector<PreparedModel>& models);
-  /// Throws `StateError` if autocast is enabled in another thread only.
+  /// Throws `StateError` if autocast is enabled only in another thread.
   void check_thread() const;
 
   /// Returns a guard that enables or disables autocast until the guard is

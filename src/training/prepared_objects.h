@@ -49,8 +49,8 @@ struct PreparedModel {
 };
 
 /// Removes repeated parameters from the optimizer, because each would be
-/// updated several times, and prints a warning. An optimizer may list a tied
-/// weight under each of its names.
+/// updated several times, and prints a warning. For example, the optimizer may
+/// list a tied weight once for each of its names.
 void remove_repeated_parameters(torch::optim::Optimizer& optimizer);
 
 /// The models, optimizers, schedulers and data loaders of one Accelerator. The

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The batch norms of a run that use the statistics of all processes.
+// The batch norms that use the statistics of all processes.
 #pragma once
 
 #include <functional>

@@ -41,9 +41,9 @@ struct BatchLimits {
   std::int64_t classes = 0;  ///< Number of classes of a label.
 };
 
-/// Returns the inputs with a mask, a type and a position for each token. Throws
-/// an `ArgumentError` with the name of the input and the wrong value if the
-/// model cannot process the inputs.
+/// Returns the inputs; expands the mask, the types and the positions, if given,
+/// to one value for each token. Throws an `ArgumentError` with the name of the
+/// input and the wrong value if the model cannot process the inputs.
 ModelInputs checked_inputs(
     const ModelInputs& inputs,
     const BatchLimits& limits,

@@ -113,7 +113,7 @@ class BertBackbone : public Backbone {
   BertBackbone(
       Config config, const EncoderConfig& fields, const Options& options);
   // Returns the position of the first token. If positions skip the padding id,
-  // the positions before it cannot be used for tokens.
+  // positions up to and including that id cannot be used for tokens.
   std::int64_t first_position() const;
 
   EncoderConfig config_;

@@ -315,7 +315,7 @@ ModelResult CausalLM::run_checked(const ModelInputs& inputs) {
   return result;
 }
 
-// The optimizer changes the weight in place, which changes its version.
+// Changing the weight in place, as the optimizer does, changes its version.
 at::Tensor CausalLM::lazy_logits(const at::Tensor& hidden_BTD) const {
   const at::Tensor weight_VD =
       lm_head_->weight_VD(backbone().input_embeddings());

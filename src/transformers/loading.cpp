@@ -187,8 +187,8 @@ class WeightLoader {
  private:
   // Returns the name of the parameter or tied weight for a name in the file.
   // Names in the file of a model with a head have a prefix, and names in the
-  // file of a base model do not. Both kinds of files can be loaded into both
-  // kinds of models.
+  // file of a base model do not. A file of either kind can be loaded into a
+  // model of either kind.
   std::optional<std::string> find(const std::string& name) const {
     const std::string prefix = module_.base_model_prefix() + ".";
     for (std::string candidate : {name, renamed(name)}) {

@@ -33,8 +33,8 @@ struct ModelInputs {
   RequestedOutputs options;
   /// If 0, the layers process the padded batch. Otherwise, the layers process
   /// an unpadded batch with this many rows, one per token. There are at least
-  /// as many rows as tokens that `attention_mask` keeps. Only the result for
-  /// the first token of each sequence is then used.
+  /// as many rows as tokens that `attention_mask` keeps, and only the result
+  /// for the first token of each sequence is used.
   std::int64_t unpadded_rows = 0;
 
   std::int64_t batch() const;

@@ -50,8 +50,8 @@ class ModelRecorder {
       const Padding& padding,
       const Compute& compute);
 
-  /// Returns whether the policy allows captures. If not, reports the reason
-  /// that the policy contains.
+  /// Returns whether the policy allows captures. If not, reports the policy's
+  /// `disabled_reason`, if there is one.
   bool is_enabled() { return recorder_.is_enabled(); }
   /// Reports why a step is not passed to `run`. Only the first reason is
   /// printed.

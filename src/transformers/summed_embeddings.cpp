@@ -21,8 +21,8 @@ at::Tensor sinusoids_VD(std::int64_t rows, std::int64_t width) {
 
 }  // namespace
 
-// In the order of Hugging Face Transformers, which is the order of the
-// parameters in an optimizer's state.
+// Registers the layers in the order of Hugging Face Transformers, because an
+// optimizer's state lists the parameters in this order.
 SummedEmbeddings::SummedEmbeddings(const Options& options) : options_(options) {
   const auto add_positions = [&](std::optional<std::int64_t> padding_id) {
     positions_ = register_module(

@@ -26,7 +26,7 @@ class SummedEmbeddings : public Layer {
     /// Whether the positions of real tokens start at the padding id plus one,
     /// and padding has the padding id as its position.
     bool skips_padding = false;
-    /// Whether positions start as sines and cosines.
+    /// Whether position embeddings are initialized as sines and cosines.
     bool sinusoidal = false;
     double norm_eps = 1e-12;
     double dropout = 0.0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element types and shapes of the XLA device. No LibTorch.
+// The element types and shapes of the XLA device. Does not use LibTorch.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ PER_NODE = "srun --nodes 2 --ntasks 2 --ntasks-per-node 1"
 FOUR = "4 processes, sum of ranks 6"
 TRAINS = "$TRAINS folder=$PWD/run steps=100000000 request=exit"
 ONE_LAUNCHER = (r"error: `srun` started 4 launchers on 2 nodes, but each node needs only one "
-                r"launcher, which starts all workers of the node")
+                r"launcher, which starts all workers on the node")
 
 
 def check_saved(shell, result):

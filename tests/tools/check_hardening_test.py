@@ -43,7 +43,7 @@ class CheckHardening(TreeTest):
             f"{self.root}/a.out: no RELRO; link it with `-Wl,-z,relro`",
             f"{self.root}/a.out: symbols are bound lazily; link it with `-Wl,-z,now`",
             f"{self.root}/a.out: no stack protector; compile it with `-fstack-protector-strong`",
-            f"{self.root}: no file calls a function with FORTIFY; compile with `-D_FORTIFY_SOURCE=2` "
+            f"{self.root}: no file calls a fortified function; compile with `-D_FORTIFY_SOURCE=2` "
             "and optimization")
 
     def test_rejects_relro_that_is_not_complete(self):

@@ -13,11 +13,11 @@ namespace accelerate::cuda {
 /// The implementations of decoder blocks.
 enum class DecoderKind {
   none,  ///< No implementation computes the block.
-  /// LayerNorm, learned positions, as many key heads as query heads, an MLP
-  /// with GELU (tanh) that is not gated, biases. The parameters are the fp32
-  /// weights and biases of 6 layers: first norm, QKV, attention output, second
-  /// norm, inner linear layer, outer linear layer. Each bias follows its
-  /// weight. Weight matrices are [inputs, outputs].
+  /// LayerNorm, learned positions, as many key heads as query heads, an ungated
+  /// MLP with GELU (tanh), biases. The parameters are the fp32 weights and
+  /// biases of 6 layers: first norm, QKV, attention output, second norm, inner
+  /// linear layer, outer linear layer. Each bias follows its weight. Weight
+  /// matrices are [inputs, outputs].
   gelu,
   /// RMSNorm, rotary positions, a gated MLP with SiLU, no biases, no residual
   /// dropout. The parameters are the fp32 weights of 9 layers: first norm,

@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kThreads) runs_kernel(
   }
 }
 
-// blockIdx.x: a chunk in which a run may start that extends beyond the chunk.
+// blockIdx.x: a chunk. A run that starts in it may extend beyond it.
 __global__ void __launch_bounds__(kThreads) crossing_kernel(
     const int* __restrict__ keys,
     int count,

@@ -156,8 +156,8 @@ std::string missed_launch(const std::string& messages) {
   return "a worker did not reach the call to `notebook_launcher` when it "
          "repeated the notebook's cells" +
          (messages.empty() ? "" : ": " + messages) +
-         "\nhint: check that the cells do the same when they run again, for "
-         "example that they read no file that another cell changes";
+         "\nhint: check that the cells do the same thing when they run again; "
+         "for example, no cell may read a file that another cell changes";
 }
 
 // A repeated cell may fail, as it did in the notebook. The cell whose call to

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Support for `notebook_launcher` in a cell. Its workers are new interpreters
-// that repeat the cells up to the call of `notebook_launcher`.
+// that repeat the cells up to the call to `notebook_launcher`.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct Notebook {
   /// current cell that started the worker. While the worker repeats earlier
   /// cells, -1.
   int target = -1;
-  int launches = 0;  ///< Calls of `notebook_launcher` so far in this cell.
+  int launches = 0;  ///< Calls to `notebook_launcher` so far in this cell.
 };
 
 Notebook& notebook();

@@ -209,8 +209,9 @@ void readd_special_tokens(
   }
 }
 
-// Returns the description of the post-processor that the class uses if
-// tokenizer.json has the post-processor `from_file`, or null if it has none.
+// Returns the description of the post-processor that the class uses.
+// `from_file` is the post-processor in tokenizer.json, or null if there is
+// none.
 Json describe_post_processor(
     const TokenizerClass& kind,
     const PipelineTokens& tokens,

@@ -11,8 +11,8 @@
 
 namespace transformers::tokenizers {
 
-/// Completes the arguments with the defaults of the class, and with the
-/// defaults for calls in tokenizer.json.
+/// Completes the arguments with the defaults of the class, and with the default
+/// call settings that tokenizer.json contains.
 void complete_arguments(
     const TokenizerClass& kind,
     const SavedCallSettings& settings,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads vocab.txt, or vocab.json and merges.txt, which folders without a
-// tokenizer.json contain.
+// Reads the vocabulary of a folder that has no tokenizer.json: vocab.txt, or
+// vocab.json and merges.txt.
 #pragma once
 
 #include <filesystem>

@@ -38,8 +38,8 @@ class PipelineTokens {
       : arguments_(arguments), pipeline_(pipeline) {}
 
   const ClassArguments& arguments() const { return arguments_; }
-  /// Returns a special token, and its id, by the name of the token. Throws
-  /// `FormatError` when the tokenizer does not have this token.
+  /// Return the text and the id of the special token with this name. Both
+  /// throw `FormatError` when the tokenizer does not have this token.
   const std::string& text(const std::string& name) const;
   std::int64_t id(const std::string& name) const;
 
@@ -84,7 +84,7 @@ struct TokenizerClass {
   bool reads_prefix_space = false;
   /// If not null, modifies the arguments before they are used.
   void (*adjust)(ClassArguments&) = nullptr;
-  /// The text at the end of each word in decoded text, which is replaced with a
+  /// The text that ends each word in decoded text, and that is replaced with a
   /// space. Null if there is no such text.
   const char* end_of_word = nullptr;
 
@@ -93,8 +93,8 @@ struct TokenizerClass {
 
 /// Returns the class that uses tokenizer.json unchanged.
 const TokenizerClass& tokenizers_backend();
-/// Returns the class with this name, without `Fast` at its end; null if it is
-/// not supported.
+/// Returns the class with this name, which must not end in `Fast`; null if the
+/// class is not supported.
 const TokenizerClass* find_supported_class(std::string_view name);
 /// Returns the names of all supported classes.
 std::vector<std::string> supported_class_names();

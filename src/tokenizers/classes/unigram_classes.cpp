@@ -15,7 +15,7 @@ using accelerate::str_cat;
 using Form = TokenParameter::Form;
 using Processing = TokenizerClass::Processing;
 
-// Uses this token as the unknown token if its score is 0.
+// Returns the id of `unk_token` if its score is 0, otherwise `default_id`.
 std::int64_t unknown_id(
     const ClassArguments& arguments,
     const ModelText& text,

@@ -109,8 +109,8 @@ void add_word(
 }
 
 // Appends the ids of pieces. The slots of a word are prefetched while earlier
-// words are looked up, because for text in many languages, the word cache is
-// larger than the processor's cache.
+// words are looked up, because for multilingual text, the word cache is larger
+// than the processor's cache.
 class PieceWriter {
  public:
   /// `end` is the end of the readable memory after all pieces.
@@ -133,7 +133,8 @@ class PieceWriter {
       push(piece);
     }
   }
-  /// Appends the ids of all pieces so far. Must be called after the last piece.
+  /// Appends the ids of all pieces added so far. Must be called after the last
+  /// piece.
   void flush() {
     for (; first_ < last_; ++first_) {
       write(words_[first_ % kDepth]);

@@ -95,8 +95,8 @@ bool has_unclear_brackets(std::string_view expression) {
   return !find_option(expression, "x").empty();
 }
 
-// Returns the part of an expression whose meaning in the installed Oniguruma
-// differs from Python; see NOTE [Oniguruma versions].
+// Returns a part of the expression that means something else in the installed
+// Oniguruma than in Python, or an empty text; see NOTE [Oniguruma versions].
 std::string_view changed_feature(std::string_view expression) {
   if (installed_version() >= kReferenceVersion) {
     return {};

@@ -26,8 +26,8 @@ inline constexpr std::string_view kQwen2Expression =
 /// `kLlama3Expression`.
 inline constexpr std::string_view kGpt4Expression =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
-/// The three regular expressions of DeepSeek V3, which split a text one after
-/// another.
+/// The three regular expressions of DeepSeek V3. Each splits the pieces of the
+/// previous one.
 inline constexpr std::string_view kThreeDigitsExpression = R"(\p{N}{1,3})";
 inline constexpr std::string_view kChineseJapaneseExpression =
     "[一-龥぀-ゟ゠-ヿ]+";
@@ -44,8 +44,8 @@ enum class Scanner {
   deepseek
 };
 
-/// Returns the scanner for a regular expression that matches every part of a
-/// text, or `Scanner::none`.
+/// Returns the scanner for a regular expression whose matches cover the whole
+/// text; `Scanner::none` if there is no such scanner.
 inline Scanner scanner_for(std::string_view expression) {
   return expression == kGpt2Expression     ? Scanner::gpt2
          : expression == kLlama3Expression ? Scanner::llama3
@@ -54,8 +54,8 @@ inline Scanner scanner_for(std::string_view expression) {
                                            : Scanner::none;
 }
 
-/// Returns the scanner for a regular expression. The pieces are the matches,
-/// and the text between two matches.
+/// Returns the scanner for a regular expression; `Scanner::none` if there is
+/// none. The scanner's pieces are the matches and the texts between them.
 inline Scanner isolating_scanner_for(std::string_view expression) {
   return expression == kThreeDigitsExpression       ? Scanner::three_digits
          : expression == kChineseJapaneseExpression ? Scanner::chinese_japanese

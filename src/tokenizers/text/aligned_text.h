@@ -43,7 +43,8 @@ class AlignedText {
   }
 
   /// Returns the range in the sentence from which the byte `source_byte` comes.
-  /// For a byte before the first byte, returns the beginning of the part.
+  /// If `source_byte` is before the first byte, returns the beginning of the
+  /// part.
   Span span_of(std::size_t source_byte) const {
     return source_byte < spans.size() ? spans[source_byte]
                                       : Span{offset_, offset_};

@@ -39,8 +39,8 @@ inline std::uint64_t hash_bytes(std::string_view bytes) {
 }
 
 // Functions for hash tables with linear probing. A table has a third more slots
-// than entries. The number of slots is not rounded up to a power of two, which
-// could double the memory.
+// than entries. The number of slots is not rounded up to a power of two,
+// because that could double the memory.
 
 inline std::size_t slots_for(std::size_t entries) {
   return entries + entries / 3 + 8;

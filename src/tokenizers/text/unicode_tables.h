@@ -31,10 +31,11 @@ struct ClassRange {
 };
 using ClassRanges = std::span<const ClassRange>;
 
-// Each of these tables describes a set of characters that almost equals a
-// property of regular expressions (unicode_properties.h), because the set comes
-// from another version of Unicode. A character in the table is in the set if it
-// does not have the property; any other character is in the set if it does.
+// Each of the next five tables describes a set of characters that differs
+// slightly from a property in regular expressions (unicode_properties.h),
+// because the set comes from another version of Unicode. A character in the
+// table is in the set if it does not have the property; any other character is
+// in the set if it does.
 
 // The characters that \w matches; property `word`.
 extern const CodeRanges kWordDifferences;

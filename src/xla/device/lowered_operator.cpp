@@ -29,7 +29,7 @@ constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 struct Plan {
   std::string name;
   std::size_t arguments = 0;
-  /// For each result, the argument that it is (in-place and out= forms).
+  /// For each result, the argument that it aliases (in-place and out= forms).
   std::vector<std::size_t> aliases;
   std::size_t first_out = 0;  ///< The first out= argument.
   /// How many arguments the lowering sees: those of the form that its row

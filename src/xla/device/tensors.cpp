@@ -68,15 +68,15 @@ Value storage_value(const at::Tensor& tensor) {
   return cell.value;
 }
 
-// A strided view as a slice of the storage in another shape. The dimensions of
-// `dense` are those of the view by decreasing stride, each as long as the
+// A strided view as a slice of the storage in another shape. `dense` has the
+// dimensions of the view in order of decreasing stride, each as long as the
 // storage allows.
 struct StridedView {
   Shape dense;
   Dims from;
   Dims to;
   Dims shown;      ///< Dimensions of the tensor with more than one element.
-  Dims by_stride;  ///< The same by decreasing stride.
+  Dims by_stride;  ///< The same, in order of decreasing stride.
   Shape sizes_by_stride;
   bool expanded = false;  ///< Some dimension has stride 0.
   bool whole = true;      ///< The view shows all of the storage.
@@ -108,7 +108,7 @@ void collect_dimensions(const at::Tensor& tensor, StridedView& view) {
       });
 }
 
-// Nothing if the strides are not those of a slice of a dense array.
+// Returns nothing if no slice of a dense array has these strides.
 std::optional<StridedView> decode(const at::Tensor& tensor) {
   StridedView view;
   collect_dimensions(tensor, view);

@@ -9,7 +9,7 @@
 namespace accelerate::xla {
 namespace {
 
-// A value that later programs take or repeat as it is. A number stays an
+// Whether later programs can use the value as it is. A number stays an
 // argument, so programs are the same whether or not it has changed.
 bool needs_no_run(const Node& node) {
   return node.op == Op::input || node.op == Op::constant ||

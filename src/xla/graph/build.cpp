@@ -482,7 +482,7 @@ std::pair<Value, Value> sort(
   return {node, result_of(node, 1)};
 }
 
-// ---- products ----
+// ---- matmuls and convolutions ----
 
 Value dot(const Value& a, const Value& b, const DotDims& dims) {
   check_type(Op::dot, a, b);
@@ -593,7 +593,7 @@ Value take(const Value& x, const Value& indices, std::int64_t dim) {
 
 namespace {
 
-// 0 … count-1, and what follows in the result after dimension 0.
+// Returns the dimensions 0 to `count` - 1.
 Dims first_dims(std::int64_t count) {
   Dims dims;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -602,6 +602,7 @@ Dims first_dims(std::int64_t count) {
   return dims;
 }
 
+// Returns the dimensions 1 to `count`, which follow dimension 0 in the result.
 Dims window_dims(std::int64_t count) {
   Dims dims;
   for (std::int64_t i = 1; i <= count; ++i) {

@@ -100,7 +100,7 @@ Value reduce_window(Op op, const Value& x, const Window& window);
 std::pair<Value, Value> sort(
     const Value& keys, const Value& values, std::int64_t dim, bool descending);
 
-// ---- products ----
+// ---- matmuls and convolutions ----
 
 struct DotDims {
   Dims batch_a = {};
@@ -138,7 +138,7 @@ Value convolution(const Value& a, const Value& b, const Convolution& options);
 // ---- gather and scatter ----
 
 /// Returns the elements of `x` whose index in dimension `dim` is in the 1-D
-/// value `indices`, in this order, like `index_select`.
+/// value `indices`, in the order of `indices`, like `index_select`.
 Value take(const Value& x, const Value& indices, std::int64_t dim);
 /// Returns [n, rest of x]: for each row of `indices` [n, k], the slice of `x`
 /// whose first `k` coordinates are that row.

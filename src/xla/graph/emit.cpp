@@ -382,7 +382,8 @@ std::string attributes(const Node& node) {
 
 // ---- regions ----
 
-// A function of two scalars that returns `op` of them, or the second.
+// A function of two scalars that applies `op` to them, or returns the second if
+// `op` is empty.
 std::string combining_region(std::string_view op, ElementType type) {
   const std::string scalar_type = tensor_type(type, {});
   std::string text =

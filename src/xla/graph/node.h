@@ -116,8 +116,8 @@ struct ExtraResult {
 };
 
 /// An operation and its first result. The functions in build.h create nodes;
-/// afterwards, only `visit` and `index` change, and a run replaces operands by
-/// the values that it has computed for them.
+/// afterwards, only `visit` and `index` change, and a run replaces operands
+/// with the values that it has computed for them.
 struct Node {
   Op op = Op::constant;
   ElementType type = ElementType::f32;

@@ -32,8 +32,8 @@ Header header_for(std::string_view body, std::size_t key_bytes) {
   return header;
 }
 
-// The program in a file's content, or nothing if the content is damaged or is
-// of another key.
+// The program in a file's content, or nothing if the content is damaged or
+// belongs to another key.
 std::optional<std::string> parse(
     const std::string& content, const std::string& key) {
   if (content.size() < sizeof(Header) + key.size()) {

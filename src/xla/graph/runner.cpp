@@ -16,7 +16,8 @@ namespace {
 // One step may run while the next is recorded and started.
 constexpr std::size_t kMaxPending = 2;
 
-// Of cached programs on disk: changes when the way they are made does.
+// The version of cached programs on disk. Increase it when the way programs are
+// compiled or stored changes.
 constexpr int kCacheVersion = 1;
 
 std::string file_facts(const std::string& path) {

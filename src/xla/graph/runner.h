@@ -22,7 +22,7 @@ struct RunnerCounts {
   std::int64_t executed = 0;  ///< Programs run.
   std::int64_t donated = 0;   ///< Buffers donated by the last run.
   double compile_seconds = 0;
-  /// CPU time spent on listing programs and finding them among compiled ones.
+  /// CPU time spent on listing programs and computing their fingerprints.
   double lookup_seconds = 0;
 };
 
@@ -72,7 +72,7 @@ class Runner {
 
   Client client_;
   std::optional<ProgramStore> store_;
-  std::string platform_;  ///< All that a program depends on except its text.
+  std::string platform_;  ///< Everything a program depends on except its text.
   std::unordered_map<Fingerprint, Executable, Hash> programs_;
   std::deque<std::vector<Event>> pending_;
   RunnerCounts counts_;

@@ -8,7 +8,8 @@
 namespace accelerate::xla {
 namespace {
 
-// Of all traversals of this process: a node's `visit` tells which saw it last.
+// Returns a new number for a traversal, unique in this process. A node's
+// `visit` is the number of the last traversal that reached it.
 std::uint64_t next_visit() {
   static std::uint64_t count = 0;
   return ++count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators of two or three tensors, element by element: arithmetic,
+// Operators on two or three tensors, element by element: arithmetic,
 // comparisons, and the fused forms that optimizers use.
 #include "accelerate/error.h"
 #include "base/str_cat.h"
@@ -77,7 +77,7 @@ Value scaled(const Call& call, std::size_t i, const Value& value) {
                                   : mul(value, call.value(i, value->type));
 }
 
-// add, sub and rsub: `a + alpha * b` and alike.
+// add, sub and rsub: `a + alpha * b` and the like.
 Lowering with_alpha(const char* name, Op op, bool swapped = false) {
   return {name, [op, swapped](Call& call) {
             const ElementType type = call.promoted({0, 1});

@@ -68,7 +68,7 @@ Value forward(const Value& x, const Value& weight, const Geometry& g) {
        .feature_groups = g.groups});
 }
 
-// The transpose of `forward`: from something in the shape of its output to the
+// The transpose of `forward`: maps a value with the shape of its output to the
 // shape of its input, whose spatial sizes are `sizes`.
 Value transposed(
     const Value& y, const Value& weight, const Geometry& g, const Dims& sizes) {

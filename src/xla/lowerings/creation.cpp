@@ -8,8 +8,9 @@
 namespace accelerate::xla {
 namespace {
 
-// A tensor without dimensions often is a number that changes from step to step,
-// such as the learning rate of a fused optimizer; 0 and 1 usually stay.
+// A tensor without dimensions is often a number that changes from step to step,
+// such as the learning rate of a fused optimizer; 0 and 1 usually do not
+// change.
 bool may_change(const Shape& shape, const c10::Scalar& number) {
   return shape.empty() && number.isFloatingPoint() && number.toDouble() != 0 &&
          number.toDouble() != 1;
@@ -39,7 +40,7 @@ void zero(Call& call) {
   call.result(constant(0, call.type(0), shape_of(call.tensor(0))));
 }
 
-// arange.start_out(start, end, step, out): PyTorch makes `out` of the right
+// arange.start_out(start, end, step, out): PyTorch creates `out` with the right
 // type; its length follows from the numbers.
 void arange(Call& call) {
   const ElementType type =

@@ -136,8 +136,8 @@ void index_add(Call& call) {
 // ---- index and index_put ----
 
 // An advanced index as PyTorch defines it: index tensors at some dimensions,
-// broadcast to one shape. Their dimension in the result comes first, unless
-// they stand together.
+// broadcast to one shape. The dimensions of that shape come first in the
+// result, unless the indexed dimensions are adjacent.
 struct AdvancedIndex {
   std::vector<Value> indices;  ///< Broadcast, one per indexed dimension.
   Dims indexed;
@@ -297,7 +297,7 @@ void select_gradient(Call& call) {
 }
 
 // unfold_backward(grad, input_sizes, dim, size, step): adds each element of a
-// window to the element that it shows. The windows' elements are the last
+// window to the element that it came from. The windows' elements are the last
 // dimension of `grad`.
 void unfold_gradient(Call& call) {
   const Value gradient = call.value(0);

@@ -18,7 +18,8 @@ Value reduced(const Value& x, std::int64_t reduction) {
                               : sum(x, all);
 }
 
-// The gradient of each element's loss from the gradient of the reduced one.
+// Computes the gradient of each element's loss from the gradient of the reduced
+// loss.
 Value spread_gradient(
     const Value& gradient, const Shape& shape, std::int64_t reduction) {
   if (reduction != kMean) {

@@ -6,12 +6,12 @@
 //    below and list it in lowerings.cpp).
 // 2. Add a row: the name of the operator's FUNCTIONAL form with its overload
 //    (`add.Tensor`, as in PyTorch's native_functions.yaml, without `aten::`),
-//    and a function of a `Call`. It reads arguments by position, computes with
-//    the functions in graph/build.h, and calls `result` once per result. The
-//    result's type and shape must be the same as in PyTorch: the device does
-//    not correct them. In-place and out= forms (`add_.Tensor`, `add.out`)
-//    follow from that row. An operator that has no functional form gets a row
-//    under its own name.
+//    and a function that gets a `Call`. It reads arguments by position,
+//    computes with the functions in graph/build.h, and calls `result` once per
+//    result. The result's type and shape must be the same as in PyTorch: the
+//    device does not correct them. In-place and out= forms (`add_.Tensor`,
+//    `add.out`) follow from that row. An operator that has no functional form
+//    gets a row under its own name.
 // 3. Add a row to tests/unit/xla/operator_cases.cpp: it compares results,
 //    gradients, types and shapes with the CPU in strict mode.
 //

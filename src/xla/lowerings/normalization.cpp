@@ -74,7 +74,7 @@ Normalized normalized(const Value& x, const Dims& dims, double epsilon) {
   return {mul(centered, inverse), center, inverse};
 }
 
-// The gradient of the input: `gradient` already has the weight.
+// The gradient of the input; `gradient` is already multiplied by the weight.
 Value normalized_gradient(
     const Value& gradient,
     const Value& output,

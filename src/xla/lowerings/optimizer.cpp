@@ -9,8 +9,8 @@
 namespace accelerate::xla {
 namespace {
 
-// A step that must not happen, because a gradient was not finite: a flag in
-// device memory, so that the program stays the same.
+// Skips a step if a gradient was not finite. The flag for this is in device
+// memory, so that the program stays the same.
 class Skip {
  public:
   /// `i` is the argument `found_inf`; `grad_scale` comes before it.

@@ -91,7 +91,8 @@ Value at_offset(const Value& padded, const Pool& pool, const Dims& offset) {
   return slice(padded, from, to, steps);
 }
 
-// The position in the input's last two dimensions that `at_offset` shows.
+// The position, in the input's last two dimensions, of each element that
+// `at_offset` returns.
 Value position_at(
     const Value& x, const Pool& pool, const Dims& offset, const Shape& shape) {
   const auto rank = static_cast<std::int64_t>(shape.size());
@@ -285,9 +286,9 @@ void average_pool_gradient(Call& call) {
 
 // ---- adaptive average ----
 
-// Averages `input` elements to `output` ones: [output, input], each row with
-// equal weights from floor(o * input / output) to ceil((o + 1) * input /
-// output).
+// The matrix [output, input] that averages `input` elements to `output`
+// elements. Row `o` has equal weights from floor(o * input / output) to
+// ceil((o + 1) * input / output).
 Value averaging_matrix(
     ElementType type, std::int64_t output, std::int64_t input) {
   const Shape shape{output, input};

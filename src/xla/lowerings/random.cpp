@@ -30,7 +30,8 @@ Value uniform(
   return times(is_double ? 0x1p-53 : 0x1p-24, convert(high, carrier));
 }
 
-// The inverse of the normal distribution, away from 0 and 1.
+// The inverse of the normal distribution at uniform numbers, which are shifted
+// away from 0 and 1.
 Value normal(
     const std::optional<at::Generator>& generator,
     ElementType type,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions over dimensions, and what finds positions: argmax, sort, cumsum.
+// Reductions over dimensions, and related operators: argmax, sort, cumsum.
 #include <cmath>
 #include <limits>
 

@@ -37,7 +37,8 @@ void cat(Call& call) {
   call.result(concatenate(parts, call.dim(1, parts[0]->shape.size())));
 }
 
-// triu and tril: keeps elements by column - row against the diagonal.
+// triu and tril: compares column - row with the diagonal to decide which
+// elements to keep.
 Lowering triangle(const char* name, Compare direction) {
   return {name, [direction](Call& call) {
             const Value x = call.value(0);
@@ -74,7 +75,7 @@ Value rolled(const Value& x, std::int64_t shift, std::int64_t dim) {
   return concatenate({tail, slice(x, Dims(x->shape.size(), 0), to)}, dim);
 }
 
-// roll(self, shifts, dims); without dims the flattened tensor.
+// roll(self, shifts, dims); without dims, rolls the flattened tensor.
 void roll(Call& call) {
   Value x = call.value(0);
   const Dims shifts = call.integers(1);

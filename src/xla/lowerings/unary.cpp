@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators of one tensor, element by element.
+// Operators on one tensor, element by element.
 #include <cmath>
 #include <limits>
 
@@ -33,7 +33,7 @@ constexpr UnaryRow kFloatRows[] = {
     {"digamma", Op::digamma},
 };
 
-// The type stays; these do nothing to integers.
+// The type stays the same; these operators do not change integers.
 constexpr UnaryRow kRoundingRows[] = {
     {"ceil", Op::ceil},
     {"floor", Op::floor},

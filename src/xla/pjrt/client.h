@@ -54,7 +54,7 @@ class Event {
 };
 
 /// A dense array in the memory of one device. Movable; destroying it frees the
-/// memory as soon as running programs allow it.
+/// memory as soon as no running program needs it.
 class Buffer {
  public:
   Buffer(std::shared_ptr<const ClientHandle> client, PJRT_Buffer* buffer);

@@ -45,8 +45,8 @@ class PluginApi {
   std::string path_;
 };
 
-/// Returns zeroed arguments for a call. Sets the size of the struct, from which
-/// a newer plugin knows which fields exist.
+/// Returns zeroed arguments for a call. Sets the size of the struct, which
+/// tells a newer plugin which fields exist.
 template <typename Args>
 Args make_args(std::size_t struct_size) {
   Args args{};

@@ -115,7 +115,7 @@ TEST(SharedMemory, ReportsHowMuchMemoryIsAvailable) {
       message_of<OutOfMemoryError>([&] { SharedMemory::create(bytes); }),
       MatchesRegex(
           "cannot allocate " + std::to_string(bytes) +
-          " bytes of shared memory: [0-9]+ bytes are available on this "
+          " bytes of shared memory: only [0-9]+ bytes are available on this "
           "machine"));
 }
 

@@ -181,7 +181,7 @@ TEST(ModelSize, RejectsUnrealisticNumbers) {
         "head_dim": 100000000, "intermediate_size": 1,
         "num_hidden_layers": 1})"),
       "config.json: `layers.0.self_attn.q_proj` would have 100000000 × "
-      "10000000000000000 parameters, which are too many to count");
+      "10000000000000000 parameters, which is too many to count");
   EXPECT_EQ(
       error_of_config(R"({"model_type": "gpt2"})"),
       "config.json: `n_embd` is missing");

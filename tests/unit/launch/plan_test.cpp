@@ -451,7 +451,7 @@ TEST(Slurm, EveryNodeHasOneLauncher) {
   EXPECT_EQ(
       text,
       "`srun` started 4 launchers on 2 nodes, but each node needs only one "
-      "launcher, which starts all workers of the node");
+      "launcher, which starts all workers on the node");
   Settings alone;
   alone.apply_flag(*find_setting("num_machines"), "1", "--num_machines");
   check_slurm_launch(alone, Environment(variables));

@@ -243,7 +243,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadMetric{
             "Logits",
             [] { F1().add_batch(at::zeros({2}), at::zeros({2})); },
-            "`F1`: predictions are Float, but classes must be integers"},
+            "`F1`: predictions have type Float, but classes must be integers"},
         BadMetric{
             "RealReferences",
             [] {
@@ -297,7 +297,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadMetric{
             "PerplexityTypes",
             [] { Perplexity().add_batch(at::zeros({2, 3}), at::zeros({2})); },
-            "`Perplexity`: logits are Float and references are Float"},
+            "`Perplexity`: logits have type Float and references have type "
+            "Float"},
         BadMetric{
             "PerplexityLoss",
             [] { Perplexity().add_loss(at::zeros({2}), 1); },

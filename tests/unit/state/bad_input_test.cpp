@@ -355,7 +355,7 @@ const BadInput kBadInputs[] = {
      Kind::config,
      "XLA was chosen, but PJRT_PLUGIN_PATH is not set",
      "set PJRT_PLUGIN_PATH to the absolute path of a PJRT plugin, for example "
-     "of the wheel `xla-cpu-pjrt`"},
+     "the plugin in the wheel `xla-cpu-pjrt`"},
     {"XlaPluginByRelativePath",
      [] {
        PartialState(

@@ -438,7 +438,7 @@ TEST(Trackio, RefusesTablesWithOtherColumns) {
 
   EXPECT_EQ(
       message_of<UnsupportedError>([&] { tracker.flush(); }),
-      "an older Trackio created this project (tables of version 0), and "
+      "an older Trackio created this project (tables of version 0), but "
       "tracker `trackio` writes tables of version 2");
 }
 

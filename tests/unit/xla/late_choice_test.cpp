@@ -83,7 +83,7 @@ TEST(XlaPlugin, MustBeForTheChosenKindOfDevice) {
       error_with("TPU", plugin),
       "environment variable PJRT_DEVICE is `TPU`, but the devices of the "
       "plugin " +
-          plugin + " are of the platform `cpu`");
+          plugin + " belong to the platform `cpu`");
 }
 
 TEST(XlaChosenInTheProgram, IsNotTheDeviceOfAnEarlierAccelerator) {

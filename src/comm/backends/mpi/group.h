@@ -15,13 +15,13 @@ namespace accelerate::mpi {
 ///
 /// The communicator is never freed: MPI_Comm_free is collective, but ranks
 /// destroy their groups at different times. Because a communicator is never
-/// reused, it cannot receive a late message of an older group.
+/// reused, it cannot receive a late message from an older group.
 class Group {
  public:
   /// Creates the communicator. Collective over the members. Throws
   /// `ConfigError` if the process index or the number of processes in `options`
-  /// differs from what MPI reports, and a `DistributedError` that names the
-  /// missing members after the timeout.
+  /// differs from what MPI reports, and, after the timeout, a
+  /// `DistributedError` that names the missing members.
   explicit Group(const PluginGroupOptions& options);
 
   Runtime& runtime;

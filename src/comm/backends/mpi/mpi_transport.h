@@ -22,7 +22,7 @@ namespace accelerate::mpi {
 /// ranks on one machine, an all-reduce of 32 MiB takes 34 ms instead of 16 ms,
 /// and an all-reduce of 64 KiB takes 29 µs instead of 19 µs. Point-to-point
 /// messages are as fast as the blocking collectives, and let ranks detect
-/// different calls before any data moves.
+/// mismatched calls before any data moves.
 ///
 /// After a delivery has failed, MPI may still use the memory of the call, so
 /// this memory is kept until the process exits.
@@ -32,7 +32,7 @@ class MpiTransport : public Transport {
       std::unique_ptr<Group> group,
       WaitLimits limits,
       std::function<std::vector<int>()> exited_ranks);
-  /// Notifies the other ranks that this rank leaves the group, unless a
+  /// Notifies the other ranks that this rank is leaving the group, unless a
   /// delivery has failed.
   ~MpiTransport() override;
 

@@ -29,10 +29,13 @@ void check_launcher_flags(const Settings& settings) {
       throw ConfigError(
           str_cat(
               settings.origin(name).where,
-              " has no effect with ",
+              " has no effect with `mpirun_hostfile` (",
               settings.origin("mpirun_hostfile").text(),
-              ": `mpirun` places and connects the processes"),
-          "remove one of them");
+              "): `mpirun` places and connects the processes"),
+          str_cat(
+              "remove `",
+              settings.origin(name).where,
+              "` or `mpirun_hostfile`"));
     }
   }
 }

@@ -4,7 +4,7 @@
 
 namespace accelerate {
 
-/// A random number generator whose state processes can synchronize.
+/// A random number generator whose state can be synchronized across processes.
 enum class RngType {
   torch,      ///< LibTorch's default CPU generator
   generator,  ///< a generator that the caller passes

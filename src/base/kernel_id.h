@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Identifies the running kernel, to detect whether two processes share it.
+// Identifies the running Linux kernel, to detect whether two processes share
+// it.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 namespace accelerate {
 
 /// Returns an identifier that is the same for all processes under one running
-/// kernel, even in different containers, and that changes when the machine
-/// boots. Empty if the system does not provide it.
+/// Linux kernel, even in different containers, and that changes when the
+/// machine boots. Empty if the system does not provide it.
 std::string kernel_id();
 
 }  // namespace accelerate

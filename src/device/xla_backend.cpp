@@ -42,7 +42,8 @@ class XlaBackend final : public DeviceBackend {
   std::unique_ptr<DeviceGraph> make_graph(
       int /*index*/, const DeviceGraph* /*pool*/) const override {
     throw UnsupportedError(
-        "XLA devices have no graphs: XLA compiles each step as a whole");
+        "XLA devices do not support CUDA graphs: XLA compiles each step as a "
+        "whole");
   }
   bool is_capturing() const override { return false; }
   LazyDevice* lazy_device() override { return &device_; }

@@ -17,8 +17,8 @@ bool chooses_xla(const Environment& environment);
 /// call returns the same object, or throws `StateError` if the options differ.
 ///
 /// Throws `ConfigError` for a variable with a wrong value, `UnsupportedError`
-/// if the library or the plugin cannot be used, and `StateError` after the
-/// first backward pass of a process that did not choose XLA at its start.
+/// if the library or the plugin cannot be used, and `StateError` if the process
+/// did not choose XLA at its start and has already run a backward pass.
 ACCELERATE_API DeviceBackend& open_xla_backend(const Environment& environment);
 
 }  // namespace accelerate

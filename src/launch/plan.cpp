@@ -80,8 +80,11 @@ void choose_device(Settings& settings, const Hardware& hardware) {
         settings.flag("multi_gpu") ? "multi_gpu" : "distributed_type";
     throw ConfigError(
         str_cat(
+            "`",
+            name,
+            "` (",
             settings.origin(name).text(),
-            " requests GPUs, but this machine has none"),
+            ") requests GPUs, but this machine has none"),
         "use `--cpu` to train on the CPU");
   }
   settings.set("use_cpu", true, found("no GPU"));

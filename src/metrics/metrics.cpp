@@ -181,7 +181,7 @@ Average parse_average(std::string_view name) {
   }
   throw ArgumentError(
       str_cat(
-          "the average is `",
+          "`average` is `",
           name,
           "`, but must be one of binary, micro, macro, weighted"),
       did_you_mean(name, {"binary", "micro", "macro", "weighted"}));

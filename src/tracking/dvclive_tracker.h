@@ -51,7 +51,8 @@ class DvcliveTracker : public GeneralTracker {
   void write_histories();
   void write_summary();
   void write_dvc_yaml();
-  /// Returns the content of `dvc.yaml` if there are files of these kinds.
+  /// Returns the text to write to `dvc.yaml` when files of the given kinds
+  /// exist.
   std::string dvc_yaml_text(bool params, bool tables, bool images) const;
   bool is_own_dvc_yaml(const std::string& text) const;
   /// Reads the summary, and sets its values to the last ones in the tables.

@@ -53,8 +53,8 @@ void Accumulation::begin_micro_step(
   const bool weighted = plugin_.weighting == AccumulationWeighting::weighted;
   if (weight.has_value() != weighted) {
     throw ArgumentError(
-        weighted ? "accumulate() got no weight, but the weighting is `weighted`"
-                 : "accumulate() got a weight, but the weighting is not "
+        weighted ? "accumulate() got no weight, but `weighting` is `weighted`"
+                 : "accumulate() got a weight, but `weighting` is not "
                    "`weighted`",
         weighted ? "pass the weight of this micro-batch, such as its "
                    "number of tokens"

@@ -147,9 +147,10 @@ void SyncBatchNorms::check_reached() {
               "`convert_sync_batchnorm` had no effect on `",
               converted.mark->name(),
               "`: the module was used, but it did not call `batch_norm` with "
-              "its tensors, so each process used its own statistics"),
-          "convert the model after the last change that replaces its tensors, "
-          "or exclude this module");
+              "its own tensors, so each process used its own statistics"),
+          "call `convert_sync_batchnorm` after the last operation that "
+          "replaces "
+          "this module's tensors, or convert only the other modules");
     }
   }
 }

@@ -224,11 +224,11 @@ INSTANTIATE_TEST_SUITE_P(
                        .weighting = AccumulationWeighting::weighted}});
               static_cast<void>(weighted.accumulate());
             },
-            "accumulate() got no weight, but the weighting is `weighted`"},
+            "accumulate() got no weight, but `weighting` is `weighted`"},
         BadCase{
             "WeightUnwanted",
             [](Accelerator& a) { static_cast<void>(a.accumulate(2.0)); },
-            "accumulate() got a weight, but the weighting is not `weighted`"},
+            "accumulate() got a weight, but `weighting` is not `weighted`"},
         BadCase{
             "NamesAndTensors",
             [](Accelerator& a) { a.prepare_parameters({"a"}, {}, {}); },

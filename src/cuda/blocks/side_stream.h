@@ -41,7 +41,7 @@ class SideStream {
     has_work_ = true;
   }
 
-  /// Keeps a tensor that the work reads alive until `join` is called.
+  /// Keeps `tensor`, which the work reads, alive until `join` is called.
   void keep_alive(const at::Tensor& tensor) {
     if (is_on_) {
       held_.push_back(tensor);

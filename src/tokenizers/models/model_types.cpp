@@ -150,7 +150,7 @@ constexpr ModelTypes kModelTypes[] = {
     {"XLNetTokenizer", "xlnet"},
 };
 
-// Model types whose `tokenizer_class` is often wrong in published folders.
+// Model types whose `tokenizer_class` is often wrong in published models.
 constexpr std::string_view kWrongClass =
     "arctic camembertv2-base chatlm cohere_asr ernie4_5 ernie4_5_moe fuyu "
     "h2ovl_chat hyperclovax hyperclovax_vision_v2 hyperclovax_vlm internlm2 "

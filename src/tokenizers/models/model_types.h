@@ -12,7 +12,7 @@ namespace transformers::tokenizers {
 std::string class_of_model_type(std::string_view model_type);
 /// Returns whether one of the tables contains this class.
 bool is_listed_class(std::string_view name);
-/// Returns whether published folders with this model type often contain a wrong
+/// Returns whether published models with this model type often contain a wrong
 /// class name. For such a folder, the class for the model type is used instead.
 bool often_has_wrong_class(std::string_view model_type);
 /// Returns whether the class for the model type must be ignored if no file in

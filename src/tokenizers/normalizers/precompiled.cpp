@@ -41,7 +41,7 @@ class Precompiled : public Normalizer {
     const std::string bytes = decode_base64(map);
     std::uint32_t size = 0;
     if (bytes.size() < 4) {
-      map.fail("the charsmap is too short to contain its size");
+      map.fail("the charsmap is too short: it must begin with a 4-byte size");
     }
     std::memcpy(&size, bytes.data(), 4);
     if (size % 4 != 0 || size > bytes.size() - 4) {

@@ -277,7 +277,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadMetric{
             "Average",
             [] { parse_average("macros"); },
-            "the average is `macros`, but must be one of binary, micro, macro, "
+            "`average` is `macros`, but must be one of binary, micro, macro, "
             "weighted"},
         BadMetric{
             "PerplexityShapes",

@@ -26,7 +26,7 @@ std::string spelling(const ArgOption& option) {
   return "--" + option.name;
 }
 
-// Returns both spellings of the name and the letter, such as "--a_b,--a-b,-x".
+// Returns the letter and both spellings of the name, as in "--a_b,--a-b,-x".
 std::string names_of(const ArgOption& option) {
   std::string names = spelling(option);
   if (option.name.find('_') != std::string::npos) {

@@ -42,7 +42,7 @@ constexpr ExitCode kExitCodes[] = {
      "`accelerate launch`: the exit code of the worker that failed first."},
 };
 
-// The number of columns of UTF-8 text without wide characters.
+// The number of columns that UTF-8 text takes if it has no wide characters.
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) {

@@ -34,7 +34,8 @@ void collectives() {
   const auto rank = state.process_index();
   state.print(state.num_processes(), " processes over ", state.backend());
 
-  // The rows from all processes, in rank order. Their counts may differ.
+  // The rows from all processes, in rank order. Each process may pass a
+  // different number of rows.
   const at::Tensor rows = accelerate::gather(at::full({rank + 1}, rank));
   state.print("gather: ", rows.numel(), " rows, the last is ", rows[-1].item());
 
@@ -42,7 +43,7 @@ void collectives() {
   const at::Tensor loss = at::full({}, 1.0 + static_cast<double>(rank));
   state.print("mean loss: ", accelerate::reduce(loss).item());
 
-  // Each process gets a share of the work, and all see every share.
+  // Each process gets a share of the words, then all shares are gathered.
   const std::vector<std::string> words = {"one", "two", "three", "four"};
   const auto share = state.split_between_processes(words);
   const auto summary = accelerate::Json::object(

@@ -56,7 +56,7 @@ struct TrainingOptions {
   std::string project_dir = {};  // For logs; by default, the folder `logs`.
   std::vector<accelerate::LogWith> log_with = {};
   // New code
-  std::int64_t checkpointing_steps = 0;      // 0: after each epoch.
+  std::int64_t checkpointing_steps = 0;      // 0: saves after each epoch.
   std::int64_t checkpoints_total_limit = 3;  // Removes the oldest.
   std::string resume_from_checkpoint = {};   // A folder, or `latest`.
   std::int64_t gradient_accumulation_steps = 1;
@@ -227,7 +227,7 @@ int exit_code = 0;
 accelerate::ProjectConfiguration project(const TrainingOptions& options) {
   return {
       // New code
-      .project_dir = options.project_dir,  // Of the checkpoints.
+      .project_dir = options.project_dir,  // For checkpoints.
       // End of new code
       .logging_dir = options.project_dir.empty() ? "logs" : options.project_dir,
       // New code

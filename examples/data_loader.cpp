@@ -78,8 +78,9 @@ void read_a_stream() {
 struct Noisy {
   std::int64_t size() const { return 100; }
 
-  // The generator depends only on seed, epoch and index: a resumed run, or a
-  // run with a different number of workers, draws the same numbers.
+  // The generator's state depends only on the loader's seed, the epoch and the
+  // index: a resumed run, or a run with a different number of workers, draws
+  // the same numbers.
   at::Tensor get(std::int64_t index, at::Generator& generator) const {
     return at::randn({8}, generator).add(static_cast<double>(index));
   }

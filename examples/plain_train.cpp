@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tutorial's script before the changes: the loop of train.cpp for one
-// process, which moves the model and the batches to the device itself.
+// process. The script moves the model and the batches to the device itself.
 //
 //     build/bin/examples/plain_train [model] [data]
 //
@@ -27,7 +27,7 @@ using transformers::Dataset;
 using transformers::Row;
 using transformers::Tokenizer;
 
-// Makes a small BERT with the vocabulary of the data and random weights.
+// Makes a small BERT with random weights and the vocabulary of the data.
 std::string random_checkpoint(const std::string& data) {
   const auto folder = std::filesystem::temp_directory_path() /
                       "accelerate-example" / "plain_bert";

@@ -25,12 +25,12 @@ using transformers::Dataset;
 using transformers::Row;
 using transformers::Tokenizer;
 
-// Makes a small BERT with the vocabulary of the data and random weights.
+// Makes a small BERT with random weights and the vocabulary of the data.
 std::string random_checkpoint(const std::string& data) {
   const auto folder =
       std::filesystem::temp_directory_path() / "accelerate-example" / "bert";
   const auto order = accelerate::PartialState().main_process_first();
-  // config.json is written last.
+  // config.json is written last: if it exists, the folder is complete.
   if (!std::filesystem::exists(folder / "config.json")) {
     std::filesystem::create_directories(folder);
     std::filesystem::copy_file(

@@ -177,7 +177,7 @@ const CommandInfo& estimate_memory_info() {
            {.name = "num_processes",
             .value_name = "N",
             .help =
-                "Processes that share the training state at ZeRO stages 1 to "
+                "Processes that split the training state at ZeRO stages 1 to "
                 "3.",
             .default_text = "1"},
            {.name = "json", .help = "Print JSON, with sizes in bytes."}},

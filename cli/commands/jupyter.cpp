@@ -129,9 +129,9 @@ int run_jupyter(const ParsedArgs& arguments, CommandContext& context) {
   if (action == "uninstall") {
     if (fs::remove_all(folder) == 0) {
       throw ConfigError(
-          str_cat("no kernel is installed in ", folder.string()),
-          "if you passed --sys_prefix or --prefix to `install`, pass it here "
-          "too");
+          str_cat("no Jupyter kernel is installed in ", folder.string()),
+          "if you passed --sys_prefix or --prefix to `install`, pass it to "
+          "`uninstall` too");
     }
     context.console.status(str_cat("Removed ", folder.string()));
     return 0;

@@ -32,8 +32,8 @@ std::string names_of(const std::vector<std::filesystem::path>& files) {
   return join(names, " and ");
 }
 
-// Slurm merges the output of all machines, so the report of machine 0 is for
-// all of them. Machine 0 cannot report its own disconnection.
+// Slurm merges the output of all machines, so only machine 0 prints the full
+// report. Machine 0 cannot report its own disconnection.
 bool machine_0_reports(const LaunchPlan& plan, const Failure& failure) {
   return failure.disconnected_machine.empty() &&
          JobShape::of(plan.settings).machine_rank > 0 &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Automatic gradient accumulation: finds a batch size that fits in memory and
-// accumulates gradients until they add up to the target batch size.
+// Automatic gradient accumulation: finds a batch size that fits in memory, and
+// accumulates gradients over as many batches as the target batch size requires.
 //
 //     cd build/bin
 //     program=examples/by_feature/automatic_gradient_accumulation

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trackers: the loss of each step and the accuracy, for TensorBoard and as JSON
-// lines, in tracking/spiral/<run>.
+// Trackers: logs the loss of each step and the accuracy, for TensorBoard and as
+// JSON lines, to tracking/spiral/<run>.
 //
 //     cd build/bin
 //     program=examples/by_feature/tracking

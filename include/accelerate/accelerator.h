@@ -395,9 +395,9 @@ class ACCELERATE_API Accelerator {
     (register_one(objects), ...);
   }
 
-  /// Includes the state of a random number generator outside LibTorch, such as
-  /// a generator in another language, in checkpoints. `save` returns the state
-  /// on this process as a byte tensor, and `load` restores the state.
+  /// Makes checkpoints include the state of a random number generator outside
+  /// LibTorch, such as a generator in another language. `save` returns the
+  /// state on this process as a byte tensor, and `load` restores the state.
   ///
   /// `load_state` ignores saved states that are not registered. If the
   /// checkpoint has some of this rank's registered states but not all of them,
@@ -433,8 +433,9 @@ class ACCELERATE_API Accelerator {
   bool checkpoint_requested();
 
   /// Returns a function that saves the state when a save is due, or when
-  /// `checkpoint_requested` returns true for the first time. Call this function
-  /// once in each step of the training loop; it returns whether it saved.
+  /// `checkpoint_requested` returns true for the first time. Call the returned
+  /// function once in each step of the training loop; it returns whether it
+  /// saved.
   ///
   ///     auto save = accelerator.save_every({.minutes = 10});
   ///     for (auto& batch : loader) { …; save(); }
@@ -457,8 +458,9 @@ class ACCELERATE_API Accelerator {
   ///
   /// Only the main process writes. If `ProjectConfiguration::save_on_each_node`
   /// is true, the local main process of each node writes instead. Not
-  /// collective. Throws `StateError` for a model on the `meta` device, which
-  /// has no values, and `ArgumentError` when `save_directory` is a file.
+  /// collective. Throws `StateError` for a model on the `meta` device, whose
+  /// tensors have no values, and `ArgumentError` when `save_directory` is a
+  /// file.
   template <detail::ModelLike Model>
   void save_model(
       Model& model,

@@ -84,8 +84,8 @@ class ACCELERATE_API DataLoaderBase {
   void set_epoch(std::int64_t epoch);
 
   /// Returns the seed, the epoch, and how many samples of the epoch all
-  /// processes have used, including the current batch. The size of the state
-  /// does not depend on the size of the dataset.
+  /// processes together have used, including the current batch. The size of the
+  /// state does not depend on the size of the dataset.
   Json state_dict() const;
   /// Makes the next loop continue at the position in `state`, even with a
   /// different number of processes.

@@ -10,8 +10,9 @@
 //
 // Several threads call `get` at once, so it must be const and must not change
 // anything without a lock. For random augmentation write `get(std::int64_t
-// index, at::Generator& generator) const`: the generator depends only on seed,
-// epoch and index, so that a resumed run repeats the same augmentation.
+// index, at::Generator& generator) const`: the generator's state depends only
+// on the loader's seed, the epoch and the index, so that a resumed run repeats
+// the same augmentation.
 //
 // A stream has `std::optional<Sample> next()` instead of `size` and `get`. It
 // may have `reset()`, which is called when an epoch begins. Datasets and

@@ -27,7 +27,7 @@ namespace accelerate {
 
 struct GraphOptions {
   /// How many calls with the same shapes run eagerly before a call is captured.
-  /// Eager calls create the optimizer's state and choose kernels.
+  /// Eager calls create the optimizer's state and choose GPU kernels.
   std::int64_t warmup_steps = 2;
   /// At most this many combinations of shapes are captured; calls with other
   /// shapes run eagerly.
@@ -36,9 +36,9 @@ struct GraphOptions {
 
 namespace detail {
 
-/// Captures a function of tensors once for each combination of shapes, and
-/// replays it. The object that `Accelerator::graph` returns is a thin wrapper
-/// around this class.
+/// Captures a function of tensors as a CUDA graph, once for each combination of
+/// shapes, and replays the graphs. The object that `Accelerator::graph` returns
+/// is a thin wrapper around this class.
 class ACCELERATE_API GraphedFunction {
  public:
   using Tensors = std::vector<Tensor>;

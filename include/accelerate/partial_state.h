@@ -74,8 +74,9 @@ struct SplitOptions {
   bool apply_padding = false;
 };
 
-/// A subset of a dataset that has `get(index)`. The subset is also a dataset,
-/// so a `DataLoader` accepts it. Returned by `split_between_processes`.
+/// A subset of a dataset with a function `get(index)`. The subset is also a
+/// dataset, so a `DataLoader` accepts it. Returned by
+/// `split_between_processes`.
 template <typename Dataset>
 class DatasetPart {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random number generators that processes can synchronize.
+// The random number generators that `synchronize_rng_state` accepts.
 #pragma once
 
 namespace accelerate {

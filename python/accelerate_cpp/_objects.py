@@ -3,9 +3,9 @@
 
 Unpickling runs code, and Gloo does not authenticate its connections. Each object therefore carries an HMAC over the kind
 of the call, the rank, the number of the call and the position of the object. An object is unpickled only if its HMAC
-shows that a rank of this run sent it for this call. The key is derived from the secret of the store in
-`accelerate launch`, which only the workers of a run have. Without that launcher there is no key, and any program that
-can pose as a rank can run code here.
+shows that a rank of this run sent it for this call. The key is derived from a secret that only the workers of a run
+have: the secret of the store in `accelerate launch`. Without that launcher there is no key, and any program that can
+pose as a rank can run code here.
 """
 
 import base64
@@ -33,7 +33,7 @@ def _key() -> Optional[bytes]:
     """The key of this run, or None without the store of `accelerate launch`."""
     run = os.environ.get("ACCELERATE_STORE_RUN")
     secret = os.environ.get("ACCELERATE_STORE_SECRET")
-    # A launcher inside one of the workers starts a run of its own, with the variables of this run.
+    # A launcher inside one of the workers starts a run of its own, but inherits the variables of this run.
     if not secret or not run or run != os.environ.get("TORCHELASTIC_RUN_ID"):
         return None
     return _derived_key(secret, run, os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
@@ -84,7 +84,7 @@ class Exchange:
         return packed
 
     def unpack(self, parts: list, from_rank: Optional[int] = None) -> list:
-        """Reads the objects that arrived in this call: from all ranks, or from one."""
+        """Reads the objects that arrived in this call: from all ranks, or from one rank."""
         key = _key()
         if key is None:
             if PartialState().num_nodes > 1:

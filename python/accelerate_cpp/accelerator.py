@@ -387,7 +387,7 @@ class Accelerator:
                 self._core.register_tensors(adapter)
 
     def register_random_state(self, name: str, save: Callable, load: Callable) -> None:
-        """Registers a random generator that torch does not manage: each process saves its state in the checkpoint."""
+        """Registers a random generator other than torch's: each process saves the generator's state in checkpoints."""
         self._core.register_random_state(name, _checkpoints.RandomState(save, load))
 
     def register_save_state_pre_hook(self, hook: Callable) -> "_RemovableHook":
@@ -455,7 +455,7 @@ class Accelerator:
         self, project_name: str, config: Optional[dict] = None, init_kwargs: Optional[dict] = None
     ) -> None:
         """Starts the trackers of `log_with` and gives them the configuration of the run."""
-        # A tracker in Python needs the interpreter to finish.
+        # Trackers in Python must finish before the interpreter shuts down.
         weakref.finalize(self, self._core.finish_trackers)
         self._core.init_trackers(project_name, tracking.plain(config), init_kwargs or {})
 
@@ -472,7 +472,7 @@ class Accelerator:
         self._core.log_table(table_name, columns, [tracking.plain(row) for row in data], step)
 
     def get_tracker(self, name: str, unwrap: bool = False):
-        """Returns a tracker by its name, or its `tracker` if `unwrap` is true.
+        """Returns the tracker with this name or, if `unwrap` is true, the `tracker` attribute of that tracker.
 
         On a process that does not have the tracker, returns a tracker that does nothing.
         """

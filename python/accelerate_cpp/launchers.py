@@ -23,7 +23,7 @@ import torch
 from . import errors, launch, progress
 from .state import PartialState
 
-# Runs the command so that it dies with the interpreter that started it, since a kernel may be killed at any time.
+# Runs the command so that it dies with the interpreter that started it, since a notebook kernel may be killed.
 _SHIM = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)

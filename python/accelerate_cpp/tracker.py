@@ -98,7 +98,7 @@ class Session:
         try:
             getattr(self, request["call"])(**arguments)
             return {}
-        except Exception as error:  # Also what the code of a service raises.
+        except Exception as error:  # The code of a service may raise anything.
             return described(error)
 
 
@@ -107,7 +107,7 @@ def watch_program(done: threading.Event) -> None:
     poll = select.poll()
     poll.register(SOCKET, 0)  # Reports only POLLHUP and POLLERR.
     poll.poll()
-    # The timer of the kernel also works if a tracker never releases the GIL.
+    # The system's timer also works if a tracker never releases the GIL.
     signal.setitimer(signal.ITIMER_REAL, ORPHAN_SECONDS + 2)
     if not done.wait(ORPHAN_SECONDS):
         kill_group()

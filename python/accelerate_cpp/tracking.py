@@ -76,7 +76,7 @@ class NativeTracker(GeneralTracker):
     @property
     def tracker(self):
         raise errors.UnsupportedError(
-            f"tracker `{self.name}` writes its files in C++; there is no Python object behind it",
+            f"tracker `{self.name}` is implemented in C++; there is no Python object behind it",
             "use `Accelerator.log`, or a tracker of your own",
         )
 
@@ -158,7 +158,8 @@ def chosen(log_with: Any) -> list:
             result.append(choice)
         else:
             raise errors.ArgumentError(
-                f"`log_with` contains a `{type(choice).__name__}`", "pass tracker names or `GeneralTracker` objects"
+                f"`log_with` contains a value of type `{type(choice).__name__}`",
+                "pass tracker names or `GeneralTracker` objects",
             )
     return result
 

@@ -66,7 +66,7 @@ def _from_origin(folder: Path, start: Path) -> str:
 
 
 def _set_runpath(file: Path, target: Path) -> None:
-    """Replaces the runpath of a file with relative paths; the new runpath must not be longer than the old one."""
+    """Replaces the RUNPATH of a file with relative paths; the new RUNPATH must not be longer than the old one."""
     old = _runpath(file)
     if not old:
         return
@@ -78,11 +78,11 @@ def _set_runpath(file: Path, target: Path) -> None:
     kinds = ["lib"] + [kind for kind in ("torch", "nvidia") if kind in old]
     new = ":".join(_from_origin(folders[kind], file.parent) for kind in kinds)
     if len(new) > len(old):
-        raise SystemExit(f"error: the new runpath `{new}` of {file.name} is longer than the old one, `{old}`")
+        raise SystemExit(f"error: the new RUNPATH `{new}` of {file.name} is longer than the old one, `{old}`")
     data = file.read_bytes()
     runpath = old.encode() + b"\0"
     if data.count(runpath) != 1:
-        raise SystemExit(f"error: {file.name} contains its runpath {data.count(runpath)} times instead of once")
+        raise SystemExit(f"error: {file.name} contains its RUNPATH {data.count(runpath)} times instead of once")
     file.write_bytes(data.replace(runpath, new.encode() + b"\0" * (len(runpath) - len(new))))
 
 

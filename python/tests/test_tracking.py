@@ -205,14 +205,14 @@ class NativeTrackers(TrackerTest):
             Accelerator(cpu=True, log_with=["no_module:Class"])
         with self.assertRaisesRegex(errors.ArgumentError, "needs a folder"):
             Accelerator(cpu=True, log_with="tensorboard")
-        with self.assertRaisesRegex(errors.ArgumentError, "`log_with` contains a `int`"):
+        with self.assertRaisesRegex(errors.ArgumentError, "`log_with` contains a value of type `int`"):
             Accelerator(cpu=True, log_with=3)
 
     def test_have_no_python_object(self):
         accelerator = Accelerator(cpu=True, log_with="jsonl", project_dir=self.folder)
         accelerator.init_trackers("project")
         self.assertEqual(accelerator.get_tracker("jsonl").name, "jsonl")
-        with self.assertRaisesRegex(errors.UnsupportedError, "writes its files in C"):
+        with self.assertRaisesRegex(errors.UnsupportedError, "is implemented in C"):
             accelerator.get_tracker("jsonl", unwrap=True)
         with self.assertRaisesRegex(errors.ArgumentError, "no tracker `csv`"):
             accelerator.get_tracker("csv")

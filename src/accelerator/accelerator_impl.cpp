@@ -71,7 +71,7 @@ void Accelerator::Impl::release_modules() {
 }
 
 RecordPolicy Accelerator::Impl::record_policy() const {
-  // A lazy device records every step anyway.
+  // A lazy device (XLA) compiles every step anyway.
   if (!options.record_steps || state.device().is_cpu() ||
       lazy_device_of(state.device()) != nullptr) {
     return {};

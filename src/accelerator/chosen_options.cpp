@@ -67,7 +67,7 @@ BucketOptions chosen_buckets(const DistributedDataParallelKwargs& options) {
   const double cap = options.bucket_cap_mb;
   if (!(cap > 0 && std::isfinite(cap))) {
     throw ArgumentError(
-        str_cat("`bucket_cap_mb` is ", cap), "pass a number above 0");
+        str_cat("`bucket_cap_mb` is ", cap), "pass a finite number above 0");
   }
   BucketOptions buckets;
   buckets.bytes = static_cast<std::int64_t>(cap * (1 << 20));

@@ -15,7 +15,7 @@ namespace accelerate {
 
 /// NOTE [Captured steps]
 /// The recorder decides which calls are captured; see NOTE [Step recorder].
-/// Here, a capture is one graph of everything that the body does: forward,
+/// Here, a capture is one CUDA graph of everything that the body does: forward,
 /// backward, and the optimizer's step. The body's work on the CPU, such as
 /// counting the update, is not part of the graph. Each replay therefore copies
 /// the learning rates to the device, and counts the updates that the graph

@@ -31,8 +31,8 @@ std::shared_ptr<c10::Event> event_after_copy(c10::Device device) {
 
 PendingCopy begin_copy(const at::Tensor& on_device) {
   const c10::Device device = on_device.device();
-  // Starts the program here, because the other thread would cut the step at a
-  // random place.
+  // Runs the pending XLA operations here: if the thread that reads the copy ran
+  // them, it would split the step into two programs at a random place.
   if (LazyDevice* const lazy = lazy_device_of(device)) {
     lazy->run();
     return [on_device] { return on_device.to(at::kCPU); };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes files atomically: other processes see either the complete file or
-// none.
+// Writes files atomically: other processes never see a partly written file.
 #pragma once
 
 #include <filesystem>

@@ -127,8 +127,8 @@ NamedMapping::NamedMapping(
       printable(path.string()),
       " cannot be read: it became shorter while this program was using it, or "
       "its disk failed\nhint: start this program again; to replace a file that "
-      "is in use, rename the new file over it, and do not change it in "
-      "place\n");
+      "is in use, rename the new file over the old file, and do not change the "
+      "old file in place\n");
   entry_->end.store(begin + size, std::memory_order_release);
   entry_->begin.store(begin, std::memory_order_release);
 }

@@ -7,13 +7,14 @@
 
 namespace accelerate {
 
-/// While this object exists, a SIGBUS in the given memory prints the name of
-/// the mapped file to stderr before the program ends. The system sends SIGBUS
-/// when the file was truncated after it was mapped, or when its disk fails.
+/// While this object exists, an access to `memory` that raises SIGBUS prints
+/// the name of the mapped file to stderr before the program ends. The system
+/// raises SIGBUS when the file was truncated after it was mapped, or when its
+/// disk fails.
 ///
 /// The first object installs a signal handler. The handler then calls the
-/// previously installed handler. If there was none, the signal ends the program
-/// as usual.
+/// previously installed handler. If no handler was installed before, the signal
+/// ends the program as usual.
 ///
 /// Thread safety: objects may be created and destroyed in any thread.
 class NamedMapping {

@@ -15,8 +15,8 @@ namespace accelerate {
 class FileLock {
  public:
   /// Creates the file and its folders if they are missing. Calls `waiting` once
-  /// if another process holds the lock. Throws `IoError` after `timeout`, or
-  /// when the file cannot be opened.
+  /// if another process holds the lock. Throws `IoError` if another process
+  /// still holds the lock after `timeout`, or if the file cannot be opened.
   FileLock(
       const std::filesystem::path& path,
       std::chrono::milliseconds timeout,

@@ -17,9 +17,9 @@ struct NewFile {
   std::string path;
 };
 
-/// Creates a file whose name is `prefix` and random characters. The kernel
-/// removes the bits of the process's umask from `mode`, as for every new file;
-/// `mkstemp` and a later `chmod` would ignore the umask.
+/// Creates a file whose name is `prefix` followed by random characters. The
+/// system removes the bits of the process's umask from `mode`, as for every new
+/// file; `mkstemp` and a later `chmod` would ignore the umask.
 ///
 /// Throws an `IoError` that names `prefix` if this fails.
 NewFile create_file(const std::string& prefix, mode_t mode = 0666);

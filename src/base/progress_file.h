@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that contains the current step of a worker. The launcher can read the
-// step even after the worker has died. The worker maps the eight bytes of the
-// file into memory, so an update is a single write to memory.
+// A file that contains the current training step of a worker. The launcher can
+// read the step even after the worker has died. The worker maps the eight bytes
+// of the file into memory, so an update is a single write to memory.
 #pragma once
 
 #include <atomic>

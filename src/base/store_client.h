@@ -46,8 +46,8 @@ struct StoreClientOptions {
 /// The constructor throws `ConfigError` if there is no secret or the store has
 /// a different secret. The other functions throw `IoError` when the connection
 /// to the launcher is lost or a frame is not authentic, and `DistributedError`
-/// when the launcher stops the job. If keys are not set before the timeout,
-/// they throw a `StoreTimeout` that names these keys.
+/// when the launcher stops the job. If a key is not set before the timeout,
+/// `get` and `wait` throw a `StoreTimeout` that names the missing key.
 class StoreClient {
  public:
   explicit StoreClient(const StoreClientOptions& options);

@@ -44,9 +44,9 @@ constexpr std::size_t kTagBytes = 16;
 /// Sent instead of the header of a frame. It cannot be confused with a header,
 /// because the length of a frame is never 0.
 constexpr std::string_view kWrongProof{"\0\0\0\0\1", kHeaderBytes};
-/// The maximum length of a code and a payload in bytes. Larger frames are
-/// rejected, so that a client cannot make the server allocate all memory with
-/// one frame.
+/// The maximum size of a frame's code and payload together, in bytes. Larger
+/// frames are rejected, so that a client cannot make the server allocate all
+/// memory with one frame.
 constexpr std::size_t kMaxFrame = std::size_t{64} << 20;
 
 enum class Request : std::uint8_t {
@@ -68,7 +68,7 @@ enum class Request : std::uint8_t {
 
 enum class Reply : std::uint8_t {
   ok = 0,
-  timeout = 1,  // text: which keys are missing
+  timeout = 1,  // text: the first missing key
   aborted = 2,  // text: why the launcher stops the job
   refused = 3,  // text: what is wrong with the request
   stale = 4,    // the client belongs to an earlier generation of workers

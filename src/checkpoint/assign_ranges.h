@@ -19,9 +19,9 @@ Json range_table(const Part& part);
 /// fewest bytes so far writes it. Rank 0 also writes the shapes of all tensors.
 /// Every rank computes the same assignment.
 ///
-/// Throws `StateError` unless the ranges of all ranks cover each tensor exactly
-/// once with the same type and shape. The error names the tensor, the ranks and
-/// their ranges.
+/// Throws `StateError` unless the ranges of all ranks together cover each
+/// tensor exactly once, and all ranks give the tensor the same type and shape.
+/// The error names the tensor, the ranks and their ranges.
 Part assign_ranges(Part part, const std::vector<Json>& tables, int rank);
 
 }  // namespace accelerate

@@ -50,8 +50,8 @@ class CheckpointSession {
   /// `Accelerator::save_every`. The function must not outlive this object.
   std::function<bool()> save_every(const SaveEveryOptions& options);
 
-  /// If a background save is likely, allocates memory for the first one in a
-  /// background thread. Must be called after each update.
+  /// If a background save is likely, uses a background thread to allocate
+  /// memory for the first background save. Must be called after each update.
   void reserve_memory();
 
   bool has_writer() const { return writer_ != nullptr; }

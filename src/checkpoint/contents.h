@@ -30,7 +30,7 @@ struct TensorRange {
   std::vector<std::int64_t> shape;
   /// The index of the first element.
   std::int64_t offset = 0;
-  /// The elements, in any shape. The whole tensor has the same type.
+  /// The elements, in any shape. Their type is the type of the whole tensor.
   at::Tensor values;
   RangeOwner owner = RangeOwner::this_rank;
 };

@@ -48,8 +48,8 @@ FreshMemory::FreshMemory(
 void FreshMemory::touch(const std::atomic<bool>& stop) const {
   for (std::size_t at = 0; at < size_ && !stop; at += kTouch) {
     const std::size_t bytes = std::min(kTouch, size_ - at);
-    // An old kernel does not support MADV_POPULATE_WRITE. The first copy then
-    // touches the pages.
+    // An old Linux kernel does not support MADV_POPULATE_WRITE. The first copy
+    // then touches the pages.
     if (::madvise(data_ + at, bytes, MADV_POPULATE_WRITE) != 0) {
       return;
     }

@@ -35,7 +35,8 @@ class FreshMemory {
   ~FreshMemory();
 
   /// Makes the system allocate all pages now, in order. Returns early if `stop`
-  /// becomes true, or if the kernel is too old to allocate pages on request.
+  /// becomes true, or if the Linux kernel is too old to allocate pages on
+  /// request.
   void touch(const std::atomic<bool>& stop) const;
   /// Returns the number of bytes, from the beginning, whose pages have been
   /// touched.

@@ -43,10 +43,10 @@ class PageFiller {
   }
 
   /// Copies `bytes` bytes to `to`, which must be at a page boundary, and fills
-  /// the rest of the last page with zeros. The kernel copies all whole pages.
-  /// If the kernel cannot read `from`, for example because of a disk error in a
-  /// mapped file, the call fails and the process survives. This process copies
-  /// a last partial page itself, without this protection.
+  /// the rest of the last page with zeros. The Linux kernel copies all whole
+  /// pages. If the kernel cannot read `from`, for example because of a disk
+  /// error in a mapped file, the call fails and the process survives. This
+  /// process copies a last partial page itself, without this protection.
   ///
   /// Returns false if the kernel rejected the copy or could not read `from`.
   /// After a failure, threads that touch a page no longer block.

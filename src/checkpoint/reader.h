@@ -39,8 +39,9 @@ using ChooseRanges = std::function<std::optional<std::vector<RangeRequest>>(
 ///
 /// With `choose`, each rank loads the ranges that it chooses, regardless of how
 /// many ranks saved the checkpoint and how they divided the tensors. From a
-/// file with requested ranges, a rank reads only the bytes of these ranges. The
-/// ranks also divide the verification of these files among themselves.
+/// file with requested ranges, a rank reads only the bytes of these ranges.
+/// With `share`, the ranks also divide the verification of these files among
+/// themselves.
 ///
 /// Collective. Throws `FormatError`, `IoError` or `OutOfMemoryError` on every
 /// rank if any rank has a problem, and `ArgumentError` on every rank if any

@@ -24,7 +24,7 @@ struct RunParts {
   TrainingStep& training;
 };
 
-/// Collects the state of one run. The results refer to the live tensors; they
+/// Collects the state of one run. The results refer to the live tensors, which
 /// are not copied.
 class RunState {
  public:

@@ -14,7 +14,7 @@ namespace accelerate {
 /// each of its names.
 TensorMap state_dict_of(const torch::nn::Module& model);
 
-/// Throws `StateError` if `weights` are on the `meta` device, and
+/// Throws `StateError` if a tensor in `weights` is on the `meta` device, and
 /// `ArgumentError` if `directory` is a file.
 void check_model_files(
     const TensorMap& weights, const std::filesystem::path& directory);

@@ -37,8 +37,8 @@ struct TensorFileToRead {
 };
 
 /// Maps the file, so that `filler` can copy from it to the targets that
-/// `filler` covers. Does nothing if the kernel cannot report read errors in
-/// mapped files.
+/// `filler` covers. Does nothing if the Linux kernel cannot report read errors
+/// in mapped files.
 void fill_from_mapping(
     TensorFileToRead& file, const std::shared_ptr<PageFiller>& filler);
 

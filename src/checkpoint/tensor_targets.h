@@ -36,8 +36,8 @@ struct RequestedRanges {
 };
 
 /// Allocates the requested ranges of the tensors of one key. Throws an
-/// `ArgumentError` that names `key` for a tensor that is not in the checkpoint
-/// or elements that the tensor does not have.
+/// `ArgumentError` that names `key` if a request names a tensor that is not in
+/// the checkpoint or elements that the tensor does not have.
 RequestedRanges allocate_requested(
     std::span<const TensorFileToRead> files,
     const SavedTensors& tensors,

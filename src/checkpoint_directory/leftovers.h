@@ -14,10 +14,11 @@ namespace accelerate {
 /// `replaced_path`), which may be the only complete checkpoint left.
 bool is_temporary_name(const std::string& name);
 
-/// Returns the path of a checkpoint while a new checkpoint replaces it on a
-/// file system that cannot exchange two folders: `<path>.old-<checksum of its
-/// manifest>`. The checksum ensures that no other folder is mistaken for a
-/// replaced checkpoint. Throws `IoError` if the checkpoint has no manifest.
+/// Returns the path to which `checkpoint` is renamed while a new checkpoint
+/// replaces it on a file system that cannot exchange two folders:
+/// `<path>.old-<checksum of the manifest>`. The checksum ensures that no other
+/// folder is mistaken for a replaced checkpoint. Throws `IoError` if the
+/// checkpoint has no manifest.
 std::filesystem::path replaced_path(const std::filesystem::path& checkpoint);
 
 /// The result of removing leftover folders.

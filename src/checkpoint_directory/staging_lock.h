@@ -23,7 +23,7 @@ struct WriterEvidence {
   /// A process holds the lock.
   bool lock_is_held = false;
   /// `lock_is_held` is reliable, because the file is on a disk of this machine,
-  /// or because the writer ran under this kernel.
+  /// or because the writer ran under the same Linux kernel as this process.
   bool lock_is_reliable = false;
   /// Time since anything in the folder, or the lock file, was written.
   std::chrono::seconds idle{0};
@@ -36,8 +36,8 @@ bool is_proof_of_death(const WriterEvidence& evidence);
 
 /// The lock of a staging folder: a file that is created and locked before the
 /// folder is created, and removed after the folder is renamed or removed. The
-/// file identifies the kernel of the writer. The system releases the lock of a
-/// process that dies.
+/// file identifies the Linux kernel on which the writer runs. The system
+/// releases the lock of a process that dies.
 class StagingLock {
  public:
   /// Chooses the name of a new folder in `parent` and locks it. Does not create

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 // Messages up to this size need one collective; longer messages need two.
 constexpr std::size_t kShort = 1024;
 
-// How long the kernel may take to release the lock of a process whose sockets
+// How long the system may take to release the lock of a process whose sockets
 // are already closed, or to deliver data that a process sent before it exited.
 constexpr milliseconds kExitGrace(500);
 constexpr milliseconds kPollInterval(5);

@@ -157,7 +157,7 @@ void check_tensor(
   const CallRecord& first = records.front();
   std::string which = str_cat(first.operation, " #", first.sequence);
   if (first.tensors.size() > 1) {
-    which += str_cat(", tensor ", index, " of ", first.tensors.size());
+    which += str_cat(", tensor ", index + 1, " of ", first.tensors.size());
   }
   if (!all_equal(records, [&](const CallRecord& a, const CallRecord& b) {
         return tensor(a).type == tensor(b).type;

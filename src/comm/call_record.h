@@ -35,8 +35,9 @@ struct CallRecord {
   std::string describe() const;
 };
 
-/// Throws `MismatchError` with a table unless all records are equal. The size
-/// of each tensor in dimension `free_dim` may differ.
+/// Throws `MismatchError` with a table unless all records are equal, apart from
+/// their payloads. The sizes of the tensors in dimension `free_dim` may differ
+/// too.
 void check_agreement(
     const std::vector<CallRecord>& records,
     std::optional<std::int64_t> free_dim = std::nullopt);

@@ -12,7 +12,7 @@
 namespace accelerate {
 
 /// A call on a group, consisting of several operations, such as the all-reduces
-/// of a backward pass. The ranks compare the call once, without delaying the
+/// of a backward pass. The ranks compare their calls once, without delaying the
 /// computation: a rank first announces the call, and checks later whether all
 /// other ranks have announced the same call. This check detects, for example, a
 /// rank that had fewer batches and is already evaluating. Operations start only
@@ -58,9 +58,9 @@ class ACCELERATE_API GroupCall {
   /// `from`, as part of this call.
   void broadcast(const Tensor& tensor, int from);
   /// Copies the r-th part of `input` on rank `from` to `output` on rank r, as
-  /// part of this call. `input` has as many elements as the outputs of all
-  /// ranks together, and is undefined on the other ranks. The tensors are in
-  /// host memory.
+  /// part of this call. On rank `from`, `input` has as many elements as the
+  /// outputs of all ranks together; on the other ranks, it is undefined. The
+  /// tensors are in host memory.
   void scatter(const Tensor& output, const Tensor& input, int from);
 
  private:

@@ -22,7 +22,7 @@
 
 namespace accelerate {
 
-/// An operation on a backend that may still be running.
+/// A backend operation that may still be running.
 struct Operation {
   Call call;
   c10::intrusive_ptr<c10d::Work> work;  ///< null if there is no work to do

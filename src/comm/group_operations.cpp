@@ -24,8 +24,8 @@ void check_defined(const char* operation, const std::vector<Tensor>& tensors) {
 }
 
 // Returns the tensor detached from autograd, contiguous, and with at least one
-// dimension. The bytes of a lazily conjugated or negated tensor lack that flag,
-// so its values are computed first.
+// dimension. A lazy conjugate or negative is only a flag, which the bytes lack,
+// so the values of such a tensor are computed first.
 Tensor as_rows(const Tensor& tensor) {
   const Tensor plain =
       tensor.detach().resolve_conj().resolve_neg().contiguous();

@@ -10,10 +10,10 @@
 
 namespace accelerate {
 
-/// Makes this process write its steps, and any uncaught exception, to the files
-/// that the launcher's environment variables name. An uncaught `ConfigError` is
-/// also printed with its hint and ends the process with the error's exit code.
-/// Later calls do nothing.
+/// Makes this process write its current step, and any uncaught exception, to
+/// the files that the launcher's environment variables name. An uncaught
+/// `ConfigError` is also printed with its hint and ends the process with the
+/// error's exit code. Later calls do nothing.
 void attach_to_launcher(const Environment& environment) noexcept;
 
 /// Reports that this process is beginning optimizer step `step`, counted from

@@ -33,8 +33,8 @@ struct PluginGroupOptions {
   /// are members.
   std::vector<int> members = {};
   WaitLimits limits = {};
-  /// Returns the ranks of the group that are known to have exited. May be
-  /// empty.
+  /// Returns the ranks of the group that are known to have exited. This
+  /// function may be empty.
   std::function<std::vector<int>()> exited_ranks = {};
 };
 

@@ -23,7 +23,7 @@ void check_reducible(ReduceKind kind, c10::ScalarType type);
 ///
 /// Rows are always combined in this order, so the result is identical on every
 /// rank and in every run. 16-bit floats are combined in fp32, and the result is
-/// rounded once. For `bool`, sum and max are "or", product and min are "and".
+/// rounded once. For `bool`, sum and max mean "or"; product and min mean "and".
 /// NaN propagates. An output may be one of the rows.
 void reduce_rows(
     ReduceKind kind,

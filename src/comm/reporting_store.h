@@ -31,8 +31,9 @@ struct StoreErrorText {
 StoreErrorText lost_store_text(const std::string& owner);
 
 /// Returns a store that forwards every request to `store` and throws
-/// `StoreError` instead of the errors of LibTorch and of the system, except
-/// timeouts. Returns `store` itself if it already throws this library's errors.
+/// `StoreError` instead of the errors of LibTorch and of the system. Timeouts
+/// are not translated. Returns `store` itself if it already throws this
+/// library's errors.
 c10::intrusive_ptr<c10d::Store> report_errors(
     const c10::intrusive_ptr<c10d::Store>& store, StoreErrorText text);
 

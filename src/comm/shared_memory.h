@@ -25,7 +25,7 @@ constexpr std::size_t whole_pages(std::size_t bytes) {
 /// creator's memory.
 ///
 /// While a rank is alive, it also holds a lock on one byte of the file; the
-/// kernel releases the lock when the process exits for any reason. The lock
+/// system releases the lock when the process exits for any reason. The lock
 /// belongs to the `SharedMemory` object, not to the process, so ranks may be
 /// threads of one process.
 ///
@@ -62,7 +62,7 @@ class SharedMemory {
   void hold_presence(int rank);
 
   /// Returns whether `rank` holds its presence lock. Always false for the lock
-  /// that this object itself holds, because the kernel reports only locks of
+  /// that this object itself holds, because the system reports only locks of
   /// other objects.
   bool is_present(int rank) const;
   /// Returns the ranks below `size`, other than `own_rank`, that are not

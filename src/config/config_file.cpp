@@ -301,7 +301,7 @@ class Reader {
     return "";
   }
 
-  // The error lists all unknown keys of the file.
+  // Stores the key, because one error lists all unknown keys of the file.
   void unknown(
       const ConfigNode::Member& member, const std::string& section_name) {
     std::vector<std::string> names;

@@ -131,7 +131,7 @@ const std::vector<Family>& families() {
 }
 
 // Keys in a file, with the values that do not request the feature. "{}" and
-// "[]" mean an empty dictionary and list; null is always inert.
+// "[]" mean an empty dictionary and list; null never requests the feature.
 const std::vector<PythonSetting>& python_keys() {
   static const std::vector<PythonSetting> all = {
       {"main_training_function", "TPU training", {"main"}},

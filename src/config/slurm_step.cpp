@@ -118,7 +118,7 @@ std::string SlurmStep::name() const {
   return str_cat("step ", step, " of Slurm job ", job);
 }
 
-// The ports are below the kernel's range of ephemeral ports, so that
+// The ports are below the Linux kernel's range of ephemeral ports, so that
 // connections of other processes do not occupy them.
 std::vector<std::uint16_t> SlurmStep::ports() const {
   constexpr std::uint64_t kFirst = 20000;

@@ -80,8 +80,8 @@ const std::vector<Variable>& other_variables() {
        "default."},
       {"TRACKIO_STORAGE_MODE",
        read,
-       "If it is `jsonl`, the tracker `trackio` is refused, because it writes "
-       "only databases."},
+       "If it is `jsonl`, the tracker `trackio` does not start, because this "
+       "tracker writes only databases."},
       {"TRACKIO_SPACE_ID, TRACKIO_SERVER_URL",
        read,
        "If one is set, the tracker `trackio` warns that it writes only to this "

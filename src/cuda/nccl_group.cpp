@@ -15,8 +15,8 @@ namespace {
 // LibTorch reads these settings only from the environment. By default, if NCCL
 // reports an error, LibTorch waits a minute for debug information to be
 // written, even if the process is exiting, and then ends the process. This
-// library reports the error itself, so LibTorch only aborts the communicators
-// ("CleanUpOnly"), at once.
+// library reports the error itself, so LibTorch is set to only abort the
+// communicators ("CleanUpOnly"), without waiting.
 void keep_process_after_errors() {
   constexpr bool kOverwrite = false;
   c10::utils::set_env("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", kOverwrite);

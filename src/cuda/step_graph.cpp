@@ -8,8 +8,8 @@
 
 namespace accelerate::cuda {
 
-// Notifies the allocator and the generators of the end of the capture, because
-// `capture_end` throws before it notifies them if the capture is broken.
+// Notifies the allocator and the generators of the end of the capture. If the
+// capture is broken, `capture_end` throws before it notifies them.
 void StepGraph::Graph::abandon(bool has_ended) {
   const auto ignore_errors = [](const auto& call) {
     try {

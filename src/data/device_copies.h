@@ -32,8 +32,8 @@ class DeviceCopies {
   bool are_needed() const { return !device_.is_cpu(); }
 
   /// Ends a step; must be called before the next batch is returned. On a lazy
-  /// device, starts the program of the step that has been recorded since the
-  /// last batch.
+  /// device, starts the program of all operators that have been recorded since
+  /// the last batch.
   void end_step() const;
 
   /// Tensors that are being copied to the device. Do not use the tensors before
@@ -61,7 +61,7 @@ class DeviceCopies {
   at::Tensor copied(const at::Tensor& tensor, bool non_blocking) const;
 
   c10::Device device_;
-  LazyDevice* lazy_;  ///< Null if the device runs operators at once.
+  LazyDevice* lazy_;  ///< Null if operators run when they are called.
   c10::Stream stream_;
 };
 

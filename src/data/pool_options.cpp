@@ -23,7 +23,7 @@ void warn_waiting(const PoolOptions& options, std::int64_t thread) {
       name_duration(options.warn_after),
       " for ",
       describe_read(options, thread),
-      "; it times out after ",
+      "; the timeout is ",
       name_duration(options.timeout)));
 }
 

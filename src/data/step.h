@@ -23,8 +23,8 @@ struct Portion {
 /// One step of a loop: the batches of all processes for which the reader reads.
 struct Step {
   std::vector<Portion> portions = {};
-  /// Units of the epoch (samples, or batches of a batch sampler) that all
-  /// processes together have used after this step.
+  /// Number of units of the epoch (samples, or batches of a batch sampler) that
+  /// all processes together have used after this step.
   std::int64_t used = 0;
   /// The state of the stream after this step; null if the stream has no state.
   Json stream_state = {};

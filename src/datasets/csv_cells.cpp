@@ -66,7 +66,7 @@ double extreme_value(std::string_view text) {
       text.substr(std::min(exponent_at + 1, text.size()));
   const bool negative_exponent = exponent.starts_with('-');
   const auto shift = parse_cell_integer(exponent.empty() ? "0" : exponent);
-  // Keeps the sum below in range.
+  // Keeps the following sum within the range of the type.
   constexpr std::int64_t kLimit = std::int64_t{1} << 60;
   const bool is_small = shift.size == IntegerSize::fits
                             ? std::clamp(shift.value, -kLimit, kLimit) +

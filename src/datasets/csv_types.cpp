@@ -64,14 +64,14 @@ void TypeGuess::add_value(std::string_view text, std::size_t offset) {
 
 // NOTE [Large integers] pandas first reads a column as signed integers. At the
 // first integer that does not fit, pandas starts to read the column as unsigned
-// integers, which also accept any cell with a minus sign. At a cell that is not
-// an integer, pandas stops reading integers and tries real numbers, booleans
-// and text.
+// integers, and from then on accepts any cell with a minus sign. At a cell that
+// is not an integer, pandas stops reading integers and tries real numbers,
+// booleans and text.
 //
-// If all cells are integers, the result is a column of unsigned integers. With
-// a minus sign or a missing value, the result is text in which missing values
-// are empty. If an integer does not fit in an unsigned integer either, the
-// result is Python integers or, again, such text.
+// If all cells are integers, the result is a column of unsigned integers. If
+// any cell has a minus sign or is missing, the result is text in which missing
+// values are empty. If an integer does not fit in an unsigned integer either,
+// the result is Python integers or, again, such text.
 void TypeGuess::advance_stage(std::string_view text, std::size_t offset) {
   if (block_.stage == IntegerStage::failed ||
       block_.stage == IntegerStage::ended) {
@@ -231,8 +231,8 @@ std::optional<CellProblem> TypeGuess::end_block(
 }
 
 void TypeGuess::end_file() {
-  // Python rejects files whose columns have different types, and fractions
-  // after integers.
+  // Python rejects a column whose type differs between files, and fractions
+  // after integers. Here, such a column becomes real or string instead.
   Kind file = file_ == Kind::integer && has_fraction_ ? Kind::real : file_;
   const bool both_numbers = (all_ == Kind::integer && file == Kind::real) ||
                             (all_ == Kind::real && file == Kind::integer);

@@ -30,8 +30,9 @@ using accelerate::str_cat;
 // columns.
 constexpr std::size_t kPartBytes = std::size_t{10} << 20;
 
-// Hugging Face Datasets writes the elements of a list with ten decimals before
-// it reads them, and writes very large and very small numbers with ten digits.
+// If a file is one list, Hugging Face Datasets formats the numbers in the list
+// and reads them again. It formats very large and very small numbers with ten
+// significant digits, and other numbers with ten decimals.
 double with_ten_decimals(double value) {
   constexpr double kLargest = 1e16 - 1;
   constexpr double kSmallest = 1e-15;

@@ -110,7 +110,8 @@ class OrderedWriter {
       const std::optional<std::filesystem::path>& name)
       : rows_(folder, name) {}
 
-  /// Waits until all earlier blocks have been added or `stop` is called.
+  /// Waits until all earlier blocks have been added, then adds this block. Adds
+  /// nothing after a call of `stop`.
   void add(
       std::int64_t block,
       std::int64_t first_row,

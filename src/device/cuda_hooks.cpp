@@ -5,8 +5,8 @@
 // `torch::manual_seed`, `torch::cuda::is_available` or a similar function, and
 // caches the result. A program that sets a seed before it creates an
 // Accelerator would then never find CUDA. Therefore, this file registers
-// fallback hooks that load the CUDA libraries if there is a driver. While they
-// are loaded, LibTorch's own hooks replace the fallback hooks.
+// fallback hooks that load the CUDA libraries if there is a driver. While these
+// libraries are loaded, LibTorch's own hooks replace the fallback hooks.
 #include <ATen/detail/CUDAHooksInterface.h>
 
 #include "accelerate/error.h"

@@ -98,8 +98,8 @@ class DeviceBackend {
       const DeviceGroupOptions& options) const = 0;
 
   /// Creates an empty graph. If `pool` is not null, it must be an earlier graph
-  /// on the same device, and the new graph shares its memory pool and its
-  /// capture stream. If `pool` is null, the new graph gets its own pool and
+  /// on the same device, and the new graph uses the memory pool and the capture
+  /// stream of `pool`. If `pool` is null, the new graph gets its own pool and
   /// stream.
   virtual std::unique_ptr<DeviceGraph> make_graph(
       int index, const DeviceGraph* pool) const = 0;

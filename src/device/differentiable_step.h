@@ -33,8 +33,8 @@ namespace accelerate {
 class ACCELERATE_API DifferentiableStep : public RecorderClient {
  public:
   /// `parameters` must contain every tensor that the function reads but does
-  /// not get as an input, and every tensor whose gradient is needed. There must
-  /// be at least one.
+  /// not get as an input, and every tensor whose gradient is needed.
+  /// `parameters` must not be empty.
   explicit DifferentiableStep(Tensors parameters);
   ~DifferentiableStep() override;
 

@@ -110,8 +110,8 @@ struct DecoderBlockOptions {
   bool has_gated_mlp = false;
   bool has_biases = true;
   std::int64_t query_heads = 1;
-  /// The number of heads for keys and values. With fewer than `query_heads`,
-  /// several query heads share a key head.
+  /// The number of heads for keys and values. If it is less than `query_heads`,
+  /// several query heads use the same key head.
   std::int64_t key_heads = 1;
   double norm_eps = 1e-5;
   /// The factor by which attention scores are multiplied.

@@ -9,16 +9,17 @@
 
 namespace accelerate {
 
-/// The mesh of all devices of this process. Operators on its tensors are only
-/// recorded; they run when `run` is called or a value is read. Each program
-/// runs on all devices of the mesh.
+/// The mesh of all devices of this process. Operators on tensors of the mesh
+/// are only recorded; they run when `run` is called or a value is read. Each
+/// program runs on all devices of the mesh.
 ///
 /// Thread safety: all functions may be called from any thread.
 class LazyDevice {
  public:
   virtual ~LazyDevice() = default;
 
-  /// Returns the number of devices in the mesh, which share each batch.
+  /// Returns the number of devices in the mesh. Each batch is divided among
+  /// them.
   virtual std::int64_t device_count() const = 0;
 
   /// Starts one program that computes every live tensor. Should be called at

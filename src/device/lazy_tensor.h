@@ -24,7 +24,7 @@ namespace accelerate {
 ///
 /// The lazy tensor has no memory, so taking its data pointer is an error. The
 /// lazy tensor is not part of an autograd graph, but the results of operators
-/// are.
+/// on it are.
 ///
 /// Thread safety: several threads may read the tensor.
 [[nodiscard]] ACCELERATE_API at::Tensor lazy_tensor(

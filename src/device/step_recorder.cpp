@@ -169,9 +169,9 @@ bool StepRecorder::capture(
     report_once(str_cat(
         "there are more than ",
         num_graphs_,
-        " combinations of input shapes; only the first ",
+        " combinations of input shapes; graphs stay on only for the first ",
         num_graphs_,
-        " use graphs"));
+        " of them"));
     return false;
   }
   CaptureDevice device(backend, client_.device(), pool_, num_graphs_);

@@ -43,7 +43,7 @@ class CaptureDevice {
   std::int64_t total_memory() const {
     return backend_.memory(device_.index()).total;
   }
-  /// Creates a graph that shares its memory with all graphs of the recorder.
+  /// Creates a graph that shares a memory pool with all graphs of the recorder.
   std::unique_ptr<DeviceGraph> make_graph();
   /// Returns the graph whose memory pool later graphs share; null before the
   /// first graph.
@@ -94,8 +94,8 @@ class RecorderClient {
   /// addresses of the inputs. When one of them changes, all graphs are dropped.
   virtual std::vector<const void*> addresses() = 0;
   /// Captures `body(inputs)`. Each replay reads the same `inputs`, with new
-  /// values. The kernels of a capture do not run, so the recorder replays the
-  /// step next.
+  /// values. The GPU kernels that are launched during a capture do not run, so
+  /// the recorder replays the step right after the capture.
   ///
   /// Throws if the call cannot be captured. The first line of the message is
   /// the reason that is reported.
@@ -110,7 +110,8 @@ struct StepRecorderOptions {
   /// call is captured. During an eager call, libraries may select their
   /// kernels; a capture does not allow that.
   std::int64_t warmup_calls = 1;
-  /// The maximum number of captured calls; calls with other shapes run eagerly.
+  /// The maximum number of captured calls. Once this number is reached, calls
+  /// with other shapes run eagerly.
   std::int64_t max_graphs = 32;
   /// Whether inputs that differ only in their strides are captured separately.
   bool distinguishes_strides = false;

@@ -65,8 +65,8 @@ struct XlaPlugin {
   std::uint32_t abi;  ///< Must be `kXlaAbi`.
   const char* torch_version;
   /// Registers the device with LibTorch. Must be called before the first
-  /// `backward` of the process, in which the autograd engine creates its
-  /// threads.
+  /// `backward` of the process, because the autograd engine creates its threads
+  /// in that call.
   void (*register_device)();
   /// Opens the plugin and its devices. A second call returns the same object,
   /// or throws `StateError` if the options differ. Throws `StateError` if

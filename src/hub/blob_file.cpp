@@ -34,7 +34,8 @@ bool is_sha256(const std::string& etag) {
   return etag.size() == 64 && is_hex(etag);
 }
 
-/// The ETag of a file in the git repository is the name of its blob.
+/// The ETag of a small file, which is stored in git itself, is the SHA-1 of its
+/// git blob.
 bool is_git_blob(const std::string& etag) {
   return etag.size() == 40 && is_hex(etag);
 }
@@ -49,7 +50,7 @@ bool is_own_file(int fd) {
 
 accelerate::UniqueFd open_partial(
     const std::filesystem::path& path, int more_flags) {
-  // Without O_NONBLOCK, a named pipe in place of the file could block.
+  // Without O_NONBLOCK, `open` could block if the file is a named pipe.
   return accelerate::UniqueFd(::open(
       path.c_str(),
       O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | more_flags,
@@ -119,7 +120,7 @@ bool BlobFile::begin_part(int status, const Response& response) {
             response.url,
             ": requested bytes ",
             size_,
-            " and later, but the server sent `",
+            " and later, but the response has the Content-Range `",
             range,
             "`"),
         str_cat("remove ", path_.string(), " and try again"));

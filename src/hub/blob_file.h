@@ -50,8 +50,8 @@ class BlobFile {
   void append(std::string_view bytes);
   void clear();
 
-  /// Compares the digest with the ETag if the ETag is a SHA-256 or the SHA-1 of
-  /// a git blob, and renames the file to `<blob>`.
+  /// If the ETag is a SHA-256 or the SHA-1 of a git blob, compares the digest
+  /// of the file with the ETag. Then renames the file to `<blob>`.
   void finish();
 
  private:

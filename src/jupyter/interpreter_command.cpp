@@ -131,7 +131,8 @@ int wait_for_compiler(pid_t process, std::chrono::milliseconds timeout) {
               "the headers for C++ notebooks did not compile within ",
               std::chrono::duration<double>(timeout).count(),
               " s"),
-          "stop other programs on this machine, then restart the kernel");
+          "stop other programs on this machine, then restart the Jupyter "
+          "kernel");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

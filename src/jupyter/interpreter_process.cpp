@@ -50,8 +50,8 @@ void move_descriptors(std::array<int, 4> fds) {
   if (::getppid() != parent) {
     ::_exit(1);
   }
-  // The kernel ignores SIGPIPE, but programs that a notebook starts must not
-  // ignore it.
+  // The Jupyter kernel ignores SIGPIPE, but programs that a notebook starts
+  // must not ignore it.
   std::signal(SIGPIPE, SIG_DFL);
   ::execl(
       setup.kernel.c_str(),

@@ -37,8 +37,8 @@ InterpreterSetup make_setup(bool plain) {
   return setup;
 }
 
-// The worker runs the requests that start a kernel, then the requests that the
-// notebook's interpreter wrote for its workers.
+// The worker's interpreter runs the requests that set up every interpreter,
+// then the requests that the notebook's interpreter wrote for its workers.
 [[noreturn]] void exec_worker(
     const InterpreterSetup& setup, const std::string& requests) {
   constexpr std::size_t kMaxBytes = std::size_t{1} << 30;

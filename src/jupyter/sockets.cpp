@@ -167,7 +167,7 @@ class Sockets::Impl {
     if (zmq_bind(socket, address.c_str()) != 0) {
       throw IoError(
           str_cat("cannot listen on ", address, ": ", zmq_strerror(errno)),
-          "restart the kernel");
+          "restart the Jupyter kernel");
     }
   }
 

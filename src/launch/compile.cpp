@@ -175,9 +175,9 @@ class Compiler {
     }
   }
 
-  // Of several concurrent launches, only one compiles. The kernel releases the
-  // lock of a launch that dies, so the timeout expires only if a compiler
-  // hangs.
+  // Of several concurrent launches, only one compiles. The Linux kernel
+  // releases the lock of a launch that dies, so the timeout expires only if a
+  // compiler hangs.
   FileLock take_lock(const fs::path& folder) const {
     return FileLock(folder / "lock", kMaxCompileTime, [this] {
       options_.print_status(

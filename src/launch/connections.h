@@ -72,7 +72,7 @@ class Connections {
   Connections& operator=(const Connections&) = delete;
   ~Connections();
 
-  /// Returns the listening endpoints, with the ports that the kernel assigned.
+  /// Returns the listening endpoints, with the ports that the system assigned.
   const std::vector<Endpoint>& endpoints() const { return bound_; }
 
   struct Ready {

@@ -62,7 +62,7 @@ StoreServerOptions store_options(const LaunchPlan& plan, std::string secret) {
 }
 
 // Opens the store on the first port that is free. Returns null if this machine
-// cannot listen on the address, because another machine may be machine 0.
+// cannot listen on the address: another machine may then be machine 0.
 std::unique_ptr<ControlPlane> listen_as_machine_0(
     const LaunchPlan& plan,
     const MachineInfo& machine,

@@ -13,10 +13,10 @@ namespace accelerate {
 /// A small process that cleans up after the launcher has died. It detects the
 /// death because the launcher's end of a pipe closes.
 ///
-/// The kernel kills the workers themselves when the launcher dies. The guardian
-/// kills the processes that the workers started: the workers' Unix process
-/// groups, then every process with this launch's ID in its environment. It also
-/// removes the launch's folder.
+/// The Linux kernel kills the workers themselves when the launcher dies. The
+/// guardian kills the processes that the workers started: the workers' Unix
+/// process groups, then every process with this launch's ID in its environment.
+/// It also removes the launch's folder.
 class Guardian {
  public:
   /// Forks the process; must be called before any thread is started.

@@ -176,7 +176,7 @@ std::vector<Gpu> gpus_from_proc() {
   return gpus;
 }
 
-// Stops at the first unknown entry, as CUDA does.
+// Stops at the first unknown GPU in CUDA_VISIBLE_DEVICES, as CUDA does.
 std::vector<Gpu> visible(
     std::vector<Gpu> gpus, const Environment& environment) {
   const auto& variables = environment.variables();

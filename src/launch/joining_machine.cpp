@@ -25,8 +25,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// How long to keep trying after a machine with a different secret answered,
-// because that machine may belong to another user.
+// How long to keep trying after a machine with a different secret answered.
+// That machine may belong to another user's job.
 constexpr std::chrono::seconds kWrongSecret{10};
 
 class JoiningMachine : public ControlPlane {

@@ -33,7 +33,7 @@ bool is_own_folder(const fs::path& path) {
 
 // A lock file is locked before it gets its name, so a free lock proves that its
 // launcher is dead. Other machines might not see the lock, so the folder must
-// have been created under this kernel.
+// have been created under the running Linux kernel.
 bool is_abandoned_launch(const fs::path& folder) {
   const fs::path path = folder / kLauncherLock;
   const UniqueFd lock(

@@ -109,12 +109,12 @@ void choose_processes(Settings& settings, const Hardware& hardware) {
   const std::int64_t total = settings.integer("num_processes");
   if (total % machines != 0) {
     throw ConfigError(str_cat(
+        "`num_processes` is ",
         total,
-        " processes (",
+        " (",
         settings.origin("num_processes").text(),
-        ") do not divide evenly across ",
-        machines,
-        " machines"));
+        "), but must be a multiple of `num_machines`, which is ",
+        machines));
   }
   if (settings.flag("multi_gpu") && total == 1) {
     throw ConfigError(
@@ -261,7 +261,7 @@ void add_gpu_variables(
 
 // With several ranks per GPU, local ranks 0, 1, ... have GPUs 0, 1, ...; then
 // GPU 0 gets its second rank. NCCL treats ranks with different NCCL_HOSTIDs as
-// ranks on different machines, which may have the same GPU.
+// ranks on different machines, so it lets them use the same GPU.
 void add_shared_gpu_variables(
     const LaunchPlan& plan,
     const Generation& generation,
@@ -350,8 +350,8 @@ void add_interface_variables(
   }
 }
 
-// Empty if the system does not report these CPUs. The file is missing in some
-// containers, and an equal share of the CPUs works as well.
+// Empty if the system does not report these CPUs: the file is missing in some
+// containers. The caller then uses an equal share of all CPUs.
 std::vector<int> cpus_near(const Gpu& gpu, const Hardware& hardware) {
   if (gpu.pci_address.empty()) {
     return {};

@@ -93,7 +93,7 @@ SupervisorOptions supervisor_options(
   return options;
 }
 
-// The workers of the previous generation may have left an error or a step.
+// The workers of the previous generation may have written to these files.
 void reset_files(const std::vector<WorkerCommand>& commands) {
   for (const WorkerCommand& command : commands) {
     ::unlink(command.error_file.c_str());

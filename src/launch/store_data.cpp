@@ -33,7 +33,7 @@ StoreOutcome changed(std::string key, std::string payload) {
   return outcome;
 }
 
-// Stops at the first missing key when the count is larger than the payload.
+// Stops at the end of the payload if it contains fewer keys than it announces.
 std::vector<std::string> read_keys(Reader& reader) {
   const auto count = reader.number<std::uint32_t>();
   std::vector<std::string> keys;

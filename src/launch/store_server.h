@@ -63,7 +63,7 @@ class StoreServer {
   void on_refusal(RefusalHandler handler);
   void answer(std::uint64_t client, std::string_view payload);
 
-  /// Returns the endpoint at `index`, with the port that the kernel assigned.
+  /// Returns the endpoint at `index`, with the port that the system assigned.
   Endpoint endpoint(std::size_t index) const;
 
   /// Deletes all keys, and from then on serves only workers of `generation`.

@@ -182,8 +182,8 @@ class Workers {
     return std::max(1, static_cast<int>(wait.count() * 1000));
   }
 
-  // The kernel lists descriptors in the order in which they became ready, so
-  // the first one is the worker that exited first.
+  // epoll lists descriptors in the order in which they became ready, so the
+  // first one is the worker that exited first.
   void wait_and_handle() {
     control_.tick();
     epoll_event events[64];
@@ -304,8 +304,8 @@ class Workers {
     if (kill_at_) {
       return;
     }
-    // Abort the store first: a worker in a collective must leave it before the
-    // signal makes it save a checkpoint.
+    // Abort the store first: a worker must leave the collective that it is in
+    // before the signal makes the worker save a checkpoint.
     control_.abort_store(reason);
     signal_running(SIGTERM);
     kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -448,8 +448,8 @@ class Workers {
   void print_other_errors(const std::string& shown) const {
     std::set<std::string> printed = {shown};
     for (const Worker& worker : workers_) {
-      // Also of a worker that succeeded: it may be a script that ignores the
-      // failure of its program.
+      // Even a worker that succeeded may have an error: it may be a script that
+      // ignores the failure of its program.
       const std::string text = read_error_file(worker.command->error_file).text;
       if (text.empty()) {
         continue;

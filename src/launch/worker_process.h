@@ -38,7 +38,7 @@ struct WorkerStreams {
 };
 
 /// A started worker. The process stays a zombie until `reap` is called, so that
-/// the kernel cannot reuse its PID and process group ID.
+/// the system cannot reuse its PID and process group ID.
 struct WorkerProcess {
   std::int64_t rank = 0;
   pid_t pid = -1;
@@ -68,10 +68,10 @@ struct WorkerProcess {
   void reap() const;
 };
 
-/// Starts a worker that the kernel kills when this process dies. Must be called
-/// from the main thread, because the kernel also kills the worker when the
-/// thread that started the worker exits. Throws `IoError` if the program cannot
-/// be run.
+/// Starts a worker that the Linux kernel kills when this process dies. Must be
+/// called from the main thread, because the Linux kernel also kills the worker
+/// when the thread that started the worker exits. Throws `IoError` if the
+/// program cannot be run.
 WorkerProcess start_worker(
     const WorkerCommand& command, const WorkerStreams& streams);
 

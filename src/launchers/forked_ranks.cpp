@@ -85,8 +85,8 @@ void set_environment(int rank, const ForkedRun& run, int port) {
   set("TORCHELASTIC_USE_AGENT_STORE", "True");
   set("GROUP_RANK", "0");
   set("GROUP_WORLD_SIZE", "1");
-  // This process may itself be a worker. Its children must not use the store
-  // and the restart count of its launcher.
+  // The parent process may itself be a worker. Its children must not use the
+  // store or the restart count of the parent's launcher.
   ::unsetenv("ACCELERATE_STORE_RUN");
   ::unsetenv("TORCHELASTIC_RESTART_COUNT");
   set("FORK_LAUNCHED", "1");

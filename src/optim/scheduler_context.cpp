@@ -16,7 +16,8 @@ std::string describe_unit(const SchedulerContext& context) {
       "note: prepare(scheduler): each optimizer step advances the scheduler "
       "by ",
       context.steps_per_call(),
-      " steps, one per process; to advance it by only one step, set "
+      " steps, one per process (with XLA, one per device); to advance it by "
+      "only one step, set "
       "`scheduler_unit = SchedulerUnit::per_optimizer_step`");
 }
 

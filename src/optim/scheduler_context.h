@@ -16,7 +16,7 @@ namespace accelerate {
 struct SchedulerContext {
   /// Whether the current micro-step synchronizes gradients.
   std::function<bool()> sync_gradients = {};
-  /// Whether any of the scheduler's optimizers skipped its last step.
+  /// Whether the last optimizer step was skipped because gradients overflowed.
   std::function<bool()> step_was_skipped = {};
   /// Returns a flag for whether the step was skipped; the caller may read the
   /// flag later. Returns null if there is no such flag; the scheduler must then

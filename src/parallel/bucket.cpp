@@ -87,7 +87,8 @@ void allocate_buckets(
 at::Tensor view_of(
     const Bucket& bucket, std::int64_t offset, const at::Tensor& parameter) {
   // `Optimizer::zero_grad` detaches in place, which ordinary views do not
-  // allow; below autograd's dispatch keys a view is a plain tensor.
+  // allow. A view that is created below autograd's dispatch keys is a plain
+  // tensor.
   const at::AutoDispatchBelowADInplaceOrView guard;
   if (parameter.is_non_overlapping_and_dense()) {
     return bucket.flat.as_strided(

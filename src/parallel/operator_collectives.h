@@ -21,7 +21,8 @@ namespace accelerate {
 ///    a different branch of the model, all ranks throw `MismatchError`.
 /// 2. Every rank issues its operations in the same order: autograd runs the
 ///    same graph in the same order, and gradients are reduced only after the
-///    backward pass, because hooks start buckets at different times.
+///    backward pass, because hooks would start buckets at different times on
+///    different ranks.
 /// 3. Every backward pass ends with a separate agreement, whether or not
 ///    gradients are reduced. A rank whose backward pass throws uses a different
 ///    name in this agreement. The names then differ, so a rank that waits

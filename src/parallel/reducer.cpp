@@ -349,7 +349,8 @@ void Reducer::end() {
   publish_gradients();
 }
 
-// Reduces the gradients that came after their bucket had started on any rank.
+// Reduces the late gradients of all ranks: on at least one rank, a gradient
+// came after its bucket had started.
 void Reducer::reduce_late() {
   for (const Bucket& bucket : buckets_) {
     if (bucket.members.empty()) {

@@ -15,7 +15,7 @@
 namespace accelerate {
 namespace {
 
-/// The code that both strategies share: keeps track of the participants of a
+/// The code that all strategies share: keeps track of the participants of a
 /// backward pass.
 class ReplicatedStrategy : public Strategy {
  public:
@@ -76,14 +76,15 @@ class OneProcess : public ReplicatedStrategy {
   std::string capture_obstacle() const override { return ""; }
 };
 
-/// One process that drives a mesh of devices. The device records the whole
-/// step, so gradients already cover the whole batch, and nothing is averaged.
+/// One process that drives a mesh of XLA devices. XLA compiles the whole step
+/// for all devices, so gradients already cover the whole batch, and nothing is
+/// averaged.
 class OneMesh : public OneProcess {
  public:
   explicit OneMesh(LazyDevice& device) : device_(device) {}
 
-  // In a loop over a prepared loader, the loader has already run the step. In
-  // any other loop, the next step begins here.
+  // In a loop over a prepared loader, the loader has already run the previous
+  // step. In any other loop, this function runs the previous step.
   void begin_backward(std::vector<Participant> participants) override {
     std::vector<at::Tensor> parameters;
     for (const Participant& participant : participants) {

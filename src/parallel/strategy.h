@@ -54,7 +54,8 @@ class Strategy {
   /// Makes the model equal on all ranks: overwrites the tensors with the
   /// tensors of rank 0. Collective.
   ///
-  /// Throws `MismatchError` if the ranks' models have different parameters.
+  /// Throws `MismatchError` if the ranks' models have different parameters or
+  /// buffers.
   virtual void replicate(
       const NamedTensors& parameters, const NamedTensors& buffers) = 0;
   /// Overwrites the tensors with the tensors of rank `from`. Collective.
@@ -69,8 +70,8 @@ class Strategy {
   virtual void begin_backward(std::vector<Participant> participants) = 0;
   /// Finishes a backward pass that has returned. Afterwards, the gradients of
   /// all participants with `Sync::now` are final. Collective if a participant
-  /// has `Sync::now` or `Sync::hidden`, and after the first call of
-  /// `operator_collectives`.
+  /// has `Sync::now` or `Sync::hidden`, or if `operator_collectives` was called
+  /// before.
   ///
   /// Ends all paths even if one of them throws; then throws the first error.
   virtual void end_backward() = 0;
@@ -89,7 +90,7 @@ class Strategy {
   /// Returns the part of `parameter` whose optimizer state this rank holds and
   /// that this rank's optimizer updates.
   virtual FlatRange owned_range(const at::Tensor& parameter) const = 0;
-  /// Returns why a whole backward pass cannot be captured in a device graph.
+  /// Returns why a whole backward pass cannot be captured in a CUDA graph.
   /// Empty if a backward pass can be captured.
   virtual std::string capture_obstacle() const = 0;
 };

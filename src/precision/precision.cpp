@@ -24,7 +24,7 @@ Precision parse_precision(std::string_view name) {
   }
   if (lower == "fp8") {
     throw UnsupportedError(
-        "mixed precision `fp8` needs kernels that accelerate does not have",
+        "mixed precision `fp8` needs GPU kernels that accelerate does not have",
         "use `bf16`");
   }
   throw ArgumentError(str_cat(

@@ -49,7 +49,7 @@ at::Generator select_generator(
 void synchronize_rng_state(
     RngType type, std::optional<at::Generator> generator, const Group& group) {
   if (group.size() == 1 && type == RngType::cuda) {
-    return;  // A single process has nothing to synchronize and no device.
+    return;  // One process has nothing to synchronize; its group has no device.
   }
   at::Generator target = select_generator(type, generator, group);
   at::Tensor state;

@@ -36,7 +36,7 @@ class tqdm::Impl {
       : options_(std::move(options)),
         stream_(options_.stream != nullptr ? options_.stream : &std::cerr),
         notebook_(options_.stream == nullptr && is_in_notebook()),
-        // The output of a cell can redraw a line, like a terminal.
+        // The output of a notebook cell can redraw a line, like a terminal.
         terminal_(options_.terminal.value_or(
             options_.stream == nullptr &&
             (notebook_ || ::isatty(STDERR_FILENO) != 0))),

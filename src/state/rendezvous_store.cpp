@@ -154,7 +154,7 @@ StorePtr open_file(const std::string& path, const Topology& topology) {
 constexpr const char* kStepKey = "accelerate/slurm_step";
 constexpr const char* kServerOfStep = "the first process of the step";
 
-/// A store answered, but it belongs to another step.
+/// A store answered, but it belongs to another Slurm step.
 class AnotherStepError : public IoError {
  public:
   using IoError::IoError;

@@ -57,8 +57,8 @@ at::Tensor view_of(
   const auto shape = shape_of(entry, path);
   const auto options = at::TensorOptions().dtype(dtype);
   if (reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(dtype) != 0) {
-    // Kernels may rely on alignment. Tensors in files from other writers may be
-    // unaligned.
+    // LibTorch's kernels may rely on alignment. Tensors in files from other
+    // writers may be unaligned.
     const at::Tensor copy = at::empty(shape, options);
     std::memcpy(copy.mutable_data_ptr(), data, entry.end - entry.begin);
     return copy;

@@ -26,11 +26,11 @@ struct AddedToken {
   bool rstrip = false;
   bool normalized = true;
   bool special = false;
-  /// The text that decoding writes: `content`, after normalization if
+  /// The text that decoding writes: `content`, which is normalized if
   /// `was_normalized` is true.
   std::string display = {};
-  /// Whether a token with this text was ever added with `normalized`. Decoding
-  /// then writes the normalized text, as in Hugging Face `tokenizers`.
+  /// Whether a token with this text was ever added with `normalized` set. If
+  /// so, decoding writes the normalized text, as in Hugging Face `tokenizers`.
   bool was_normalized = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fast paths with offsets. Cached words have only ids; the text of each
-// token determines how much of the input it covers.
+// token determines how much of the input the token covers.
 #include <optional>
 
 #include "tokenizers/engine.h"

@@ -91,7 +91,7 @@ void Engine::encode_pieces(Workspace& workspace, Tokens& tokens) const {
       const std::uint32_t id = workspace.scratch.ids[i];
       tokens.ids.push_back(id);
       tokens.words.push_back(tokens.next_word);
-      // The subword prefix can make a token longer than its text.
+      // The subword prefix can make a token longer than the text it covers.
       const std::uint32_t last = piece.end - 1;
       const std::uint32_t from = std::min(piece.begin + spans[i].begin, last);
       const std::uint32_t to = std::min(piece.begin + spans[i].end - 1, last);

@@ -39,8 +39,8 @@ struct PostProcessor {
   /// Whether `trims` is not empty.
   bool trim_offsets = false;
   /// Whether the template determines the type ids of the tokens that truncation
-  /// cuts off. This applies only if special tokens are added. Otherwise, a
-  /// token's type id is the index of its text.
+  /// cuts off. If this is false, or if no special tokens are added, the type id
+  /// of such a token is the index of its text (0 or 1).
   bool overflow_has_template_types = false;
 
   std::size_t num_special_tokens_to_add(bool is_pair) const;

@@ -149,8 +149,8 @@ class RowBuilder {
 using PartIndices = std::array<std::size_t, 2>;
 
 // Returns the combinations of parts for the rows after the first row. Goes
-// through the texts in the order of the template, and combines each text with
-// the rows so far.
+// through the texts in the order of the template, and combines the parts of
+// each text with the rows so far.
 std::vector<PartIndices> overflow_parts(
     const Template& pieces, const TruncatedParts& parts) {
   std::vector<PartIndices> rows;

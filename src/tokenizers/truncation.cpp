@@ -86,7 +86,8 @@ std::size_t max_text_tokens(
           " must be removed from the ",
           text_name,
           " text, which has only ",
-          size),
+          size,
+          "; at least one must remain"),
       "use truncation \"longest_first\" or a larger max_length");
 }
 

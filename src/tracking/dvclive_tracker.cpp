@@ -245,7 +245,7 @@ void DvcliveTracker::log(const TrackedValues& values) {
   }
 }
 
-// DVC shows the images of a folder with such names as a sequence of steps.
+// DVC shows images with such names in one folder as a sequence of steps.
 void DvcliveTracker::log_images(const TrackedImages& images) {
   begin();
   summary_["step"] = images.step;
@@ -339,8 +339,9 @@ void DvcliveTracker::write_dvc_yaml() {
     std::cerr << str_cat(
                      "warning: tracker `dvclive` does not change ",
                      printable(dvc_yaml_.string()),
-                     ", which has other content; add these lines, or pass "
-                     "`dvcyaml` in `init_kwargs`:\n",
+                     ", because the file has other content; add these lines to "
+                     "it, or pass another path as `dvcyaml` in "
+                     "`init_kwargs`:\n",
                      printable_lines(text))
               << std::flush;
   }

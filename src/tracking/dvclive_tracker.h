@@ -17,7 +17,7 @@ namespace accelerate {
 
 /// Writes the folder `dvclive`, or the folder in option `dir`: a table per key
 /// in `plots/metrics`, the last values in `metrics.json`, the configuration in
-/// `params.yaml` and images in `plots/images`. Describes them for DVC in
+/// `params.yaml` and images in `plots/images`. Describes these files for DVC in
 /// `dvc.yaml`, or in the file that option `dvcyaml` names; if that option is
 /// false, writes no such description.
 ///

@@ -67,7 +67,8 @@ void FileTracker::resume(const Json& state, std::int64_t time_us) {
     const std::scoped_lock lock(mutex_);
     run_ = continued;
   }
-  opened_us_ = time_us + 1;  // Removed if this checkpoint is loaded again.
+  // Entries with this time are removed if the checkpoint is loaded again.
+  opened_us_ = time_us + 1;
   open(folder(), time_us);
   if (config_) {
     write_config(*config_);

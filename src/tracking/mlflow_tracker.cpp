@@ -223,9 +223,9 @@ Json MlflowTracker::call(
     const bool redirect = response.status >= 300 && response.status < 400;
     throw IoError(
         str_cat(
-            "the MLflow server answered ",
+            "the MLflow server answered the request `",
             path.substr(0, path.find('?')),
-            " with status ",
+            "` with status ",
             response.status,
             redirect ? ", a redirect, which is not followed" : "",
             reason_in(response)),

@@ -82,7 +82,7 @@ void read_json_lines(const fs::path& path, CurveBuilder& curves) {
       if (member.value.is_number()) {
         curves.add(member.key, step->as_double(), member.value.as_double());
       } else if (member.value.is_string()) {
-        // Other texts are not numbers that were written as text.
+        // Numbers that are not finite were written as text.
         const std::string& text = member.value.as_string();
         if (text == "NaN" || text.ends_with("Infinity")) {
           curves.add(

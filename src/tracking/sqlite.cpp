@@ -165,7 +165,7 @@ void SqliteStatement::run() {
   check(sqlite_library().reset(handle_));
 }
 
-// Also reads blobs, as which Trackio itself stores JSON.
+// Also reads blobs, because Trackio itself stores JSON as blobs.
 std::string SqliteStatement::text(int column) const {
   const SqliteLibrary& sqlite = sqlite_library();
   const void* const bytes = sqlite.column_blob(handle_, column);

@@ -20,7 +20,7 @@ constexpr char kSqliteLibrary[] = "libsqlite3.so.0";
 /// Throws `UnsupportedError` if libsqlite3 is not installed.
 void require_sqlite(const char* file = kSqliteLibrary);
 
-/// An open database. All functions throw `IoError` with SQLite's own text.
+/// An open database. All functions throw `IoError` with SQLite's message.
 class SqliteDatabase {
  public:
   /// Opens or creates a database. Operations wait for other processes for up to

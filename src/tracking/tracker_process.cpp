@@ -245,7 +245,7 @@ void TrackerProcess::refuse(const std::string& printed) {
 bool TrackerProcess::has_ended() {
   siginfo_t info{};
   const int options = WEXITED | WNOHANG | WNOWAIT;
-  // If this process ignores SIGCHLD, an ended child does not exist.
+  // If this process ignores SIGCHLD, a child that has ended does not exist.
   return pid_ == 0 ||
          ::waitid(P_PID, static_cast<id_t>(pid_), &info, options) != 0 ||
          info.si_pid == pid_;
@@ -273,7 +273,7 @@ std::string TrackerProcess::read_line(Clock::time_point deadline) {
       fail(
           no_answer_within(std::chrono::round<milliseconds>(deadline - start)));
     }
-    // What the child has sent before its end is read before `ended` counts.
+    // Even if the child has ended, reads what it sent until then.
     ended = has_ended();
     pollfd waiting{socket_.get(), POLLIN, 0};
     ::poll(
@@ -297,7 +297,7 @@ std::string TrackerProcess::kill_and_describe() {
     return "has ended";
   }
   socket_.reset();
-  // The child stays a zombie until it is reaped, so its number is not reused.
+  // The child stays a zombie until it is reaped, so its PID is not reused.
   ::kill(-pid_, SIGKILL);
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

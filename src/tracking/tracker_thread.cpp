@@ -48,7 +48,7 @@ struct TrackerThread::Shared {
   std::int64_t failed = 0;
   std::int64_t in_delivery = 0;
 
-  // Of the thread.
+  // Used only by the thread.
   std::set<std::string> printed_reasons;
 
   /// Waits for records. Returns them, or nothing at the end.

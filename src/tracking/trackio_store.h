@@ -14,9 +14,9 @@ namespace accelerate {
 /// Hugging Face's folder.
 std::filesystem::path trackio_folder(const Environment& environment);
 
-/// Returns the name that the files of `project` have: its letters, digits, `-`
-/// and `_`. Several projects can have the same name. Throws `ArgumentError` for
-/// a name that Trackio reserves.
+/// Returns the name of a project's files: the letters, digits, `-` and `_` in
+/// `project`. Different projects can have the same file name. Throws
+/// `ArgumentError` for a name that Trackio reserves.
 std::string trackio_project(const std::string& project);
 
 /// Creates the tables if the database is new. Returns whether a newer Trackio

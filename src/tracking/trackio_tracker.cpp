@@ -177,8 +177,8 @@ void TrackioTracker::resume(const Json& state, std::int64_t time_us) {
       !name->is_string()) {
     return;
   }
-  // A single transaction deletes rows and writes new ones, so that no reader
-  // sees the run without both.
+  // `flush` deletes the old rows in the transaction that writes new ones, so
+  // that no reader sees a run that has neither.
   delete_after_us_ = time_us;
   const std::scoped_lock lock(mutex_);
   run_ = {id->as_string(), name->as_string()};
@@ -211,7 +211,7 @@ Json TrackioTracker::image_entry(std::int64_t step, const EncodedImage& image) {
        {"caption", nullptr}});
 }
 
-// An entry is one image, so several images of one key get keys of their own.
+// Trackio stores one image per key, so several images get numbered keys.
 void TrackioTracker::log_images(const TrackedImages& images) {
   Json metrics = Json::object();
   for (const TrackedImageEntry& entry : images.entries) {

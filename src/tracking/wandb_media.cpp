@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The checksum of the content makes different names different, so that the key
-// may be changed and shortened.
+// Changes and shortens the key. A file's name also contains a checksum of its
+// content, so different files still have different names.
 std::string media_name_of(const std::string& key) {
   std::string name = key.substr(0, 100);
   for (char& c : name) {

@@ -22,8 +22,8 @@ namespace accelerate {
 /// `disabled`, writes nothing.
 ///
 /// If a run has been uploaded, it is continued in a new folder with the same
-/// id, which has only the steps that the uploaded folder lacks: `wandb sync`
-/// cannot replace steps, and would add a second copy of each.
+/// id. The new folder has only the steps that the uploaded folder lacks: `wandb
+/// sync` cannot replace steps, and would add a second copy of each.
 ///
 /// W&B expects one row per step, so values that are logged for the step of the
 /// last row are added to that row, and the row in the file is replaced.

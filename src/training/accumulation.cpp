@@ -142,13 +142,13 @@ std::string Accumulation::incompatibility(const Json& state) const {
   }
   return str_cat(
       "the checkpoint was saved in the middle of gradient "
-      "accumulation over ",
+      "accumulation with `num_steps = ",
       steps->as_integer(),
-      " micro-steps with weighting `",
+      "` and weighting `",
       weighting->as_string(),
-      "`, but this run accumulates over ",
+      "`, but this run uses `num_steps = ",
       plugin_.num_steps,
-      " micro-steps with weighting `",
+      "` and weighting `",
       name_of(plugin_.weighting),
       "`");
 }

@@ -27,8 +27,8 @@ class JointSteps {
   /// is still training. Collective.
   bool wait_for_step();
 
-  /// Returns the rank whose buffers are broadcast after a step; this rank is
-  /// still training.
+  /// Returns the rank whose buffers are broadcast after a step. The returned
+  /// rank is still training.
   int buffer_source() const { return buffer_source_; }
   /// Returns a rank that took the most steps since `begin`. Collective.
   int longest_rank() const;

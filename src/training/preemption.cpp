@@ -17,7 +17,7 @@ namespace accelerate {
 namespace {
 
 std::atomic<bool> requested = false;
-// Time in nanoseconds; 0 if there was none yet.
+// Time in nanoseconds; 0 before the first SIGTERM.
 std::atomic<std::int64_t> first_sigterm = 0;
 std::atomic<std::int64_t> grace_period = 0;  // In nanoseconds.
 static_assert(std::atomic<bool>::is_always_lock_free);

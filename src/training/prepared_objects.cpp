@@ -21,8 +21,8 @@
 namespace accelerate {
 namespace {
 
-// Keeps the gradient sums of unfinished gradient accumulation with their
-// parameters.
+// Stores the gradient sums of unfinished gradient accumulation by parameter, so
+// that they can be moved to a new path.
 class SavedSums {
  public:
   explicit SavedSums(const GradientPath* path) {
@@ -132,8 +132,8 @@ void PreparedObjects::add_model(PreparedModel model) {
   }
 }
 
-// Otherwise, a parameter that was added or unfrozen after `prepare` would not
-// be synchronized.
+// Without this function, a parameter that was added or unfrozen after `prepare`
+// would not be synchronized.
 void PreparedObjects::refresh_models() {
   for (PreparedModel& model : models_) {
     if (model.evaluation_mode) {

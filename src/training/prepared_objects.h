@@ -48,9 +48,9 @@ struct PreparedModel {
   NamedTensors current_buffers() const;
 };
 
-/// Removes repeated parameters from the optimizer, because each would be
-/// updated several times, and prints a warning. For example, the optimizer may
-/// list a tied weight once for each of its names.
+/// Removes repeated parameters from the optimizer, because each would otherwise
+/// be updated several times, and prints a warning. For example, the optimizer
+/// may list a tied weight once for each of its names.
 void remove_repeated_parameters(torch::optim::Optimizer& optimizer);
 
 /// The models, optimizers, schedulers and data loaders of one Accelerator. The

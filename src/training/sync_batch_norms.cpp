@@ -93,7 +93,8 @@ void SyncBatchNorms::convert(nn::Module& model) {
   });
 }
 
-// Marks the running mean if there is one: fewer operators use it.
+// Marks the running mean if there is one, because fewer operators use it than
+// the weight.
 void SyncBatchNorms::convert(const BatchNorm& batch_norm) {
   const at::Tensor& marked = batch_norm.running_mean.defined()
                                  ? batch_norm.running_mean
@@ -149,8 +150,7 @@ void SyncBatchNorms::check_reached() {
               "`: the module was used, but it did not call `batch_norm` with "
               "its own tensors, so each process used its own statistics"),
           "call `convert_sync_batchnorm` after the last operation that "
-          "replaces "
-          "this module's tensors, or convert only the other modules");
+          "replaces this module's tensors, or convert only the other modules");
     }
   }
 }

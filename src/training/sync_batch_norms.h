@@ -15,7 +15,8 @@
 
 namespace accelerate {
 
-/// Marks batch norms, and checks that the marks had an effect.
+/// Marks one tensor of each batch norm, so that a `SyncBatchNorm` intercepts
+/// the operators that use the tensor, and checks that the marks had an effect.
 ///
 /// A batch norm stays synchronized as long as it exists.
 class SyncBatchNorms {

@@ -94,8 +94,8 @@ bool TrainingStep::backward(
         "gradients, then call backward on a loss computed from them");
   }
   const Sync sync = next_sync();
-  // With one process, new parameters matter only when gradients are accumulated
-  // separately.
+  // With one process, new parameters matter only if accumulated gradients are
+  // kept outside `.grad`.
   if (has_several_ranks() || accumulation_.plugin().num_steps > 1) {
     run_.objects.refresh_models();
   }
@@ -113,7 +113,8 @@ bool TrainingStep::backward(
   return completes_group;
 }
 
-// Decides how this backward pass synchronizes gradients, and announces it.
+// Decides how this backward pass synchronizes gradients. Announces the step to
+// the launcher and, in `join_uneven_inputs`, to the other ranks.
 Sync TrainingStep::next_sync() {
   const Sync sync = regions_.next(
       gradients_->sync_gradients, accumulation_.plugin().sync_each_batch);

@@ -93,8 +93,8 @@ class TrainingStep {
   /// Returns the number of finished optimizer updates.
   std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates) { updates_ = updates; }
-  /// Counts updates that ran without `backward`, in a captured graph. `count`
-  /// may be negative.
+  /// Counts updates that ran without `backward`, in a replayed CUDA graph.
+  /// `count` may be negative.
   void add_updates(std::int64_t count) { updates_ += count; }
 
   /// Returns whether buffers may differ between ranks now.

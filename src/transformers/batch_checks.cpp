@@ -267,7 +267,7 @@ void check_values_per_row(
   } else {
     check_sizes(labels, {inputs.batch(), limits.classes});
   }
-  // As in Python, a loss of integers has no gradient.
+  // As in Python, regression accepts integer labels if no gradient is needed.
   if (problem_type != "regression" || at::GradMode::is_enabled()) {
     check_floats(
         labels,

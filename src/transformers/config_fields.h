@@ -122,7 +122,7 @@ class FieldChecker {
       (*this)(key, *value);
     }
   }
-  /// Fields of other types are checked where they are used.
+  /// Fields that are not real numbers are checked where they are used.
   template <typename Field>
   void operator()(
       std::string_view,

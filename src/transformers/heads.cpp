@@ -91,7 +91,8 @@ void HeadModule::set_gradient_checkpointing(bool on) {
   gradient_checkpointing_ = on;
   backbone_->set_gradient_checkpointing(on);
 }
-// Captured graphs are specific to one policy, so a new policy discards them.
+// CUDA graphs are captured for one autocast policy, so a new policy discards
+// them.
 void HeadModule::set_autocast(
     std::optional<accelerate::AutocastPolicy> policy) {
   recorder_.reset();

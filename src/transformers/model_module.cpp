@@ -27,7 +27,7 @@ ModelResult ModelModule::forward(const ModelInputs& inputs) {
   try {
     return run_checked(checked_inputs(inputs, accepted, config.common()));
   } catch (const c10::Error& error) {
-    // On other devices, the error may have been caused by earlier work.
+    // On devices other than the CPU, earlier work may have caused the error.
     if (!accepted.words_VD.is_cpu()) {
       throw;
     }

@@ -145,8 +145,8 @@ class Block : public Layer {
   bool can_unpad() const { return support_.block && support_.unpadding; }
 
  protected:
-  /// Returns which features of this block `blocks` supports. Called once, in
-  /// `prepare`.
+  /// Returns which features of this block are supported by `blocks`. Called
+  /// once, in `prepare`.
   virtual BlockSupport supported_by(
       const accelerate::FusedBlocks& blocks) const = 0;
   /// Returns whether a call runs as a fused block.

@@ -73,18 +73,18 @@ std::int64_t unpadded_rows(
     return 0;
   }
   const std::int64_t count = counts->real;
-  // Rounds up to one of four to eight sizes per doubling.
+  // Rounds up, so that there are at most four sizes per doubling.
   const auto power = std::bit_ceil(static_cast<std::uint64_t>(count));
   const auto step = std::max<std::int64_t>(
       static_cast<std::int64_t>(power / 8), std::int64_t{64});
   const std::int64_t rows = (count + step - 1) / step * step;
-  // Moving the rows takes less time than is saved if at least a tenth of the
-  // tokens is skipped.
+  // If at least a tenth of the tokens is skipped, moving the rows takes less
+  // time than skipping saves.
   return rows <= padded_tokens - padded_tokens / 10 ? rows : 0;
 }
 
 std::int64_t padded_length(std::int64_t tokens, std::int64_t max_tokens) {
-  // Rounds up to one of four to eight lengths per doubling.
+  // Rounds up, so that there are at most four lengths per doubling.
   const auto power = std::bit_ceil(static_cast<std::uint64_t>(tokens));
   const auto step = std::max<std::int64_t>(
       static_cast<std::int64_t>(power / 8), std::int64_t{8});
@@ -144,7 +144,7 @@ ModelResult ModelRecorder::run(
     }
     if (inputs.unpadded_rows > 0) {
       // The padding is removed again by unpadding, so batches of many lengths
-      // can share one graph.
+      // can share one CUDA graph.
       length = std::max(
           length, std::min(accelerate::kShortSequence, padding.max_tokens));
     }

@@ -288,7 +288,8 @@ TEST(Accelerator, ExplainsTheStepOfAPreparedScheduler) {
           testing::internal::GetCapturedStderr(),
           "note: prepare(scheduler): each optimizer step advances the "
           "scheduler "
-          "by 2 steps, one per process; to advance it by only one step, set "
+          "by 2 steps, one per process (with XLA, one per device); to advance "
+          "it by only one step, set "
           "`scheduler_unit = SchedulerUnit::per_optimizer_step`\n");
     }
 

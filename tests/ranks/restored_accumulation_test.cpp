@@ -219,16 +219,14 @@ TEST(RestoredAccumulations, WithDifferentWeightsAreRefused) {
   const auto checkpoint = from(3, fixed);
   constexpr const char* kPrefix =
       "the checkpoint was saved in the middle of gradient accumulation "
-      "over 3 micro-steps with weighting `fixed`, but this run accumulates "
-      "over ";
+      "with `num_steps = 3` and weighting `fixed`, but this run uses "
+      "`num_steps = ";
   EXPECT_THAT(
       load_error(checkpoint, StartedRun(2, fixed)),
-      testing::HasSubstr(
-          std::string(kPrefix) + "2 micro-steps with weighting `fixed`"));
+      testing::HasSubstr(std::string(kPrefix) + "2` and weighting `fixed`"));
   EXPECT_THAT(
       load_error(checkpoint, StartedRun(3, group)),
-      testing::HasSubstr(
-          std::string(kPrefix) + "3 micro-steps with weighting `group`"));
+      testing::HasSubstr(std::string(kPrefix) + "3` and weighting `group`"));
 
   StartedRun other(2, fixed);
   EXPECT_THAT(

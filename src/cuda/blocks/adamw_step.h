@@ -7,8 +7,9 @@
 
 namespace accelerate::cuda {
 
-/// Updates the parameters and the optimizer's state. Also updates each bf16
-/// copy of a parameter that was up to date before the step.
+/// Updates the parameters and the optimizer's state. Also updates the bf16
+/// copies of the parameters, except copies that were out of date before the
+/// step.
 void adamw_step(const AdamWStep& step);
 
 }  // namespace accelerate::cuda

@@ -87,8 +87,8 @@ class TableGradient {
   kernels::EmbeddingBackward work_;
 };
 
-// In a captured graph, runs the work that needs only the ids in parallel with
-// backward, from the start of backward on.
+// In a captured CUDA graph, runs the work that needs only the ids in parallel
+// with backward, from the start of backward on.
 class OverlappedTableGradient {
  public:
   OverlappedTableGradient(
@@ -105,8 +105,8 @@ class OverlappedTableGradient {
       start->block(side);
       guard.reset_stream(side);
     }
-    // Allocates on the side stream, because memory that backward has already
-    // freed was still in use at the start of backward.
+    // Allocates on the side stream. The current stream could reuse memory that
+    // backward has freed by now, but that was in use at the start of backward.
     gradient_.emplace(ids, rows, width, padding_id);
     gradient_->prepare();
     if (start != nullptr) {

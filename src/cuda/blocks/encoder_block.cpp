@@ -97,8 +97,9 @@ void check_unpadded_input(
       (mask_bias.defined() || x_BTD.size(0) != 1 ||
        !supports_unpadding(x_BTD.size(2) / options.heads))) {
     throw ArgumentError(str_cat(
-        "an unpadded batch must be one row of tokens without a mask, and its "
-        "heads must have 32 or 64 channels, but this batch has shape ",
+        "an unpadded batch must be one row of tokens without a mask, and "
+        "attention heads must have 32 or 64 channels, but this batch has "
+        "shape ",
         x_BTD.sizes(),
         ", heads of ",
         x_BTD.size(2) / options.heads,

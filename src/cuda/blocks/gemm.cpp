@@ -54,7 +54,8 @@ cudaDataType_t data_type(at::ScalarType type) {
 }
 
 // LibTorch's own handle would allocate a 32 MiB workspace for each thread and
-// stream that uses it. Never destroyed, because CUDA may shut down first.
+// stream that uses it. This handle is never destroyed, because CUDA may shut
+// down first.
 cublasLtHandle_t handle() {
   static std::mutex mutex;
   static auto* const handles = new std::map<int, cublasLtHandle_t>;
@@ -340,9 +341,9 @@ cublasLtMatmulAlgo_t fastest(
     drop_slower_than(1.0F, timed);
     return timed.front().algorithm;
   }
-  // Measures algorithms of similar speed again, in turns. If they are still
-  // similar, uses the first in cuBLASLt's order, so that the choice does not
-  // depend on chance.
+  // Measures algorithms of similar speed again, in several rounds. If their
+  // speed is still similar, uses the first in cuBLASLt's order, so that the
+  // choice does not depend on chance.
   drop_slower_than(1.08F, timed);
   for (int round = 0; round < kRounds; ++round) {
     for (TimedAlgorithm& candidate : timed) {

@@ -39,8 +39,9 @@ at::Tensor gemm_weight_gradient(const at::Tensor& dy, const at::Tensor& x);
 
 /// Sets whether the first GEMM with given shapes measures which algorithm is
 /// fastest. On by default. cuBLASLt's first choice is used instead if tuning is
-/// off, if a graph is being captured, or if LibTorch's deterministic algorithms
-/// are on. Without tuning, results are bitwise reproducible between runs.
+/// off, if a CUDA graph is being captured, or if LibTorch's deterministic
+/// algorithms are on. Without tuning, results are bitwise reproducible between
+/// runs.
 void set_gemm_tuning(bool on);
 
 }  // namespace accelerate::cuda

@@ -2,9 +2,9 @@
 // The random seed and offset that a captured forward uses.
 //
 // LibTorch keeps one seed and one offset in device memory, and the replay of
-// any graph overwrites both. A backward that is captured separately from its
-// forward must draw the same dropout masks again, but would read the seed and
-// offset of another graph. Therefore, each graph keeps its own copy.
+// any CUDA graph overwrites both. A backward that is captured separately from
+// its forward must draw the same dropout masks again, but would read the seed
+// and offset of another graph. Therefore, each graph keeps its own copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>

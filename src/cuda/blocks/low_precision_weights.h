@@ -40,8 +40,8 @@ at::Tensor find_low_precision_copy(const at::Tensor& parameter);
 void mark_changed(const at::Tensor& parameter, bool copy_is_current);
 
 /// Updates all copies that are out of date. The caller must call this function
-/// before it replays a graph, because the captured work does not update the
-/// copies.
+/// before it replays a CUDA graph, because the captured work does not update
+/// the copies.
 void refresh_low_precision_copies();
 
 }  // namespace accelerate::cuda

@@ -56,8 +56,8 @@ kernels::Dropout draw_dropout(double rate) {
   auto generator = at::cuda::detail::getDefaultCUDAGenerator();
   auto* const random = at::check_generator<at::CUDAGeneratorImpl>(generator);
   const std::lock_guard lock(random->mutex_);
-  // Each vector has its own 64-bit counter, so an increment of one step (of
-  // four) is enough.
+  // Each vector of elements has its own 64-bit counter, so it is enough to
+  // advance the generator's offset by one step, which is 4.
   const at::PhiloxCudaState state = random->philox_cuda_state(4);
   kernels::Dropout dropout = {.rate = static_cast<float>(rate), .random = {}};
   if (state.captured_) {

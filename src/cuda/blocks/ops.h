@@ -20,7 +20,7 @@ namespace accelerate::cuda {
 kernels::Type type_of(const at::Tensor& tensor);
 
 /// Returns a dropout that uses the next random numbers from LibTorch's CUDA
-/// generator. In a captured graph, each replay uses new random numbers.
+/// generator. In a captured CUDA graph, each replay uses new random numbers.
 kernels::Dropout draw_dropout(double rate);
 
 struct NormResult {

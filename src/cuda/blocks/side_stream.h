@@ -16,7 +16,7 @@ namespace accelerate::cuda {
 /// Runs work on a second stream. `join` and the destructor make the current
 /// stream wait for this work. Tensors that the work reads must exist until
 /// then. Tensors that the work writes must be allocated before the work starts.
-/// In a captured graph, the work becomes a branch.
+/// In a captured CUDA graph, the work becomes a branch of the graph.
 class SideStream {
  public:
   /// If `is_on` is false, all work runs on the current stream. This is useful

@@ -165,7 +165,7 @@ __device__ __forceinline__ float swiglu(float gate, float up) {
   return gate * sigmoid(gate) * up;
 }
 
-// Replaces a pair by its gradients.
+// Replaces `gate` and `up` by their gradients.
 __device__ __forceinline__ void swiglu_derivatives(
     float& gate, float& up, float dy) {
   const float s = sigmoid(gate);

@@ -101,7 +101,7 @@ __device__ void update_scalars(
 // cache lines; eight fp32 values would need a second access for half of each
 // line.
 constexpr int kGroup = 4;
-constexpr int kGroups = 1;  // Prefetched at once; more are slower.
+constexpr int kGroups = 1;  // Groups prefetched at once; more would be slower.
 
 struct Floats4 {
   float at[kGroup];

@@ -9,7 +9,7 @@ namespace accelerate::cuda::kernels {
 
 struct AdamWTensor {
   float* parameter = nullptr;
-  const void* gradient = nullptr;  ///< In `AdamWArguments::gradient_type`.
+  const void* gradient = nullptr;  ///< See `AdamWArguments::gradient_type`.
   float* exp_avg = nullptr;
   float* exp_avg_sq = nullptr;
   /// The step count, including this step, as one float in device memory.

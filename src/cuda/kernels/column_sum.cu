@@ -9,8 +9,8 @@ namespace {
 constexpr int kColumns = 32;
 constexpr int kLines = 16;
 
-// A thread block sums 32 columns: 16 rows of threads share the parts and are
-// then reduced.
+// A thread block sums 32 columns. The parts are divided among 16 lines of
+// threads, whose sums are then reduced.
 __global__ void __launch_bounds__(kColumns* kLines) reduce_partial_sums_kernel(
     const float* __restrict__ partial,
     std::int64_t parts,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokens are sorted by id, so that tokens of one id form a run. A thread
-// block sums the runs within a chunk of sorted tokens. The sum of a run inside
-// one chunk is then complete. For a run that crosses chunks, each chunk writes
-// a partial sum to `partial`, and one block per such run reduces the partial
-// sums.
+// The tokens are sorted by id, so that tokens with the same id form a run. A
+// thread block sums the runs within a chunk of sorted tokens. If a run is
+// inside one chunk, its sum is then complete. If a run extends over several
+// chunks, a partial sum for each chunk is written to `partial`, and one thread
+// block per such run reduces the partial sums.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "cuda/kernels/common.cuh"

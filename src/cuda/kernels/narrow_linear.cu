@@ -33,9 +33,10 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 }
 
 constexpr int kColumns = 32;
-constexpr int kLines = kMaxOutputs;  // One line of threads per output's bias.
+constexpr int kLines = kMaxOutputs;  // One line of threads for each bias.
 
-// A thread block has 32 columns; its lines share the rows and are then reduced.
+// A thread block handles 32 columns. The rows are divided among its lines of
+// threads, whose sums are then reduced.
 template <typename T>
 __global__ void __launch_bounds__(kColumns* kLines)
     narrow_linear_backward_kernel(

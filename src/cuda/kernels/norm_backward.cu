@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // With g = dy * weight, a row's gradient is
 //     d_sum = rstd (g - mean(g) - xhat mean(g xhat)) + d_extra,
-// where RMSNorm omits mean(g). A thread block has groups of threads that
-// process row after row, each group with its own barrier, so that the column
-// sums stay in registers. The next row is prefetched while the current one is
-// processed. At the end the block reduces the sums of its groups.
+// where RMSNorm omits mean(g). A thread block has several groups of threads.
+// Each group has its own barrier and processes row after row, so that the
+// column sums stay in registers. The next row is prefetched while the current
+// one is processed. At the end the block reduces the sums of its groups.
 #include <algorithm>
 
 #include "cuda/kernels/column_sum.h"
@@ -296,9 +296,9 @@ bool can_use_vectors(const NormBackward& w) {
          is_aligned(w.weight) && is_aligned(w.workspace);
 }
 
-// Returns the number of thread blocks that can run at once, or fewer, so that
-// each group has at least two rows. More blocks would only give more partial
-// sums.
+// Returns the number of thread blocks that can run at once, or fewer if a group
+// would otherwise process fewer than two rows. More blocks would only give more
+// partial sums.
 int blocks_of(std::int64_t rows, std::int64_t width, bool has_extra) {
   int groups = 1;
   int blocks_per_sm = 1;

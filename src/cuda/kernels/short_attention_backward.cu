@@ -2,9 +2,9 @@
 // With P = softmax(S), P' = P after dropout, and D the row-wise sum of
 // d_out * out,
 //     dV = P'^T d_out,  dS = P (mask d_out V^T - D),  dQ = dS K,  dK = dS^T Q.
-// The warps first compute P' and dS, 32 queries and 64 keys each, into shared
-// memory. From there they compute the three gradients, 32 rows and half of the
-// columns each.
+// The warps first compute P' and dS, each warp for 32 queries and 64 keys, and
+// store them in shared memory. From these, they compute the three gradients,
+// each warp for 32 rows and half of the columns.
 #include "cuda/kernels/short_attention.cuh"
 
 namespace accelerate::cuda::kernels {
@@ -222,8 +222,8 @@ struct Gradient {
   }
 };
 
-// Writes the column sums of the three gradients, which the tiles now contain.
-// Two threads share two columns.
+// Writes the column sums of the three gradients that are now in the tiles. Each
+// pair of threads sums two columns.
 template <typename T, int kHead>
 __device__ __forceinline__ void write_sums(
     const HeadOfSequence& at,

@@ -118,8 +118,8 @@ __global__ void __launch_bounds__(Shape::kBlock)
 constexpr int kThreads = 32;  // Eight columns each.
 constexpr int kLines = 8;
 
-// blockIdx.x: a position; blockIdx.y: 256 columns. Eight lines of threads share
-// the sequences and are then reduced.
+// blockIdx.x: a position; blockIdx.y: 256 columns. The sequences are divided
+// among eight lines of threads, whose sums are then reduced.
 __global__ void __launch_bounds__(kThreads* kLines)
     position_type_gradients_kernel(
         const __grid_constant__ PositionTypeGradients w) {

@@ -21,7 +21,8 @@ struct SummedEmbedding {
   const std::int64_t* position_ids = nullptr;  ///< [N] or null
   const std::int64_t* types = nullptr;         ///< [N]; if null, all 0.
   const float* words = nullptr;                ///< [word_rows, D]
-  /// [position_rows, D]; at least `tokens` rows without position ids.
+  /// [position_rows, D]. Without position ids, `position_rows` must be at least
+  /// `tokens`.
   const float* positions = nullptr;
   const float* type_table = nullptr;  ///< [type_rows, D] or null
   std::int64_t word_rows = 0;

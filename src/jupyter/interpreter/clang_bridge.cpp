@@ -133,12 +133,13 @@ const char* vtable_address(const char* name) {
   return static_cast<const char*>(find(name)) + 2 * sizeof(Word);
 }
 
-// NOTE [Interesting declarations] The AST reader passes declarations of a
-// precompiled header to the code generator through `HandleInterestingDecl` when
-// it reads them. clang-repl 19 does not set a consumer for the reader, and the
-// consumer of clang-repl drops these declarations after the first cell, so
-// inline functions would have no code. Therefore, both consumers get a copy of
-// their vtable in which `HandleTopLevelDecl`, which keeps the declarations,
+// NOTE [Interesting declarations] When the AST reader reads declarations of a
+// precompiled header, it passes them to its AST consumer by calling
+// `HandleInterestingDecl`. clang-repl 19 gives the reader no consumer, and
+// clang-repl's own consumer would drop the declarations after the first cell,
+// so inline functions would have no code. Therefore, this file gives the reader
+// clang-repl's consumer. That consumer, and the consumer inside it, get a copy
+// of their vtable in which `HandleTopLevelDecl`, which keeps the declarations,
 // replaces `HandleInterestingDecl`.
 constexpr std::size_t kTopLevelSlot = 3;
 constexpr std::size_t kInterestingSlot = 5;

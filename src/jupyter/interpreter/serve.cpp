@@ -151,7 +151,7 @@ Packet run_cell(ClangBridge& clang, const std::string& code) {
   return result;
 }
 
-// `messages` are the compiler's or linker's; empty if the cell ran to its end.
+// `messages` come from the compiler or linker; empty if the cell ran fully.
 std::string missed_launch(const std::string& messages) {
   return "a worker did not reach the call to `notebook_launcher` when it "
          "repeated the notebook's cells" +

@@ -43,7 +43,7 @@ std::vector<std::string> launch_arguments(
       std::to_string(launch.num_processes),
       "--mixed_precision",
       launch.mixed_precision,
-      // Workers must exit within 5 s after their notebook.
+      // Workers must have exited 5 s after the end of their notebook.
       "--stop_timeout",
       "3",
       "--grace_period",

@@ -45,7 +45,7 @@ const char* name_of(Side side) {
   return side == Side::left ? "left" : "right";
 }
 
-// Reads the other files in the folder only if the file has the usual name.
+// Reads the other files in the folder only if `file` is named tokenizer.json.
 TokenizerFolder read_folder(const fs::path& file) {
   const fs::path path = file.parent_path();
   TokenizerFolder folder{.path = path};

@@ -161,7 +161,7 @@ std::string origin(
               ? "to use tokenizer.json as it is, set `tokenizer_class` to "
                 "`PreTrainedTokenizerFast` in tokenizer_config.json; other "
                 "supported classes are "
-              : "use a folder with one of these classes: ",
+              : "use a tokenizer with one of these classes: ",
           accelerate::join(supported_class_names(), ", ")));
 }
 

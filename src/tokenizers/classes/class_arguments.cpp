@@ -73,7 +73,8 @@ TokenValue read_token(const JsonNode& node) {
   return token;
 }
 
-// special_tokens_map.json: all tokens are special.
+// Reads a token from special_tokens_map.json, where a token with flags is
+// special even if the flag `special` is false or missing.
 TokenValue read_map_token(const JsonNode& node) {
   TokenValue token = read_token(node);
   token.special = !token.is_text;
@@ -181,7 +182,8 @@ void read_added_tokens_decoder(
   }
 }
 
-// special_tokens_map.json overrides tokenizer_config.json, but not the caller.
+// special_tokens_map.json overrides tokenizer_config.json, but not the caller's
+// options.
 void merge_special_tokens_map(
     const JsonNode& map,
     const TokenizerOptions& options,
@@ -252,7 +254,7 @@ TokensByText read_added_tokens(
     return JsonNode(json, (folder.path / name).string(), "$");
   };
   if (const auto listed = arguments.node().find("added_tokens_decoder")) {
-    // These are all added tokens; other files are not read.
+    // This setting lists all added tokens, so other files are not read.
     read_added_tokens_decoder(*listed, arguments, by_text);
     return by_text;
   }

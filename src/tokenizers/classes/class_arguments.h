@@ -47,15 +47,16 @@ struct ClassArguments {
   /// Whether the folder has a tokenizer.json.
   bool has_tokenizer_json = false;
   /// The tokens `bos_token`, `eos_token`, … If a file contains null for a
-  /// token, the optional is empty, and the class must not use its default.
+  /// token, the optional is empty, and the class must not use a default token.
   std::map<std::string, std::optional<TokenValue>> special_tokens;
   /// Tokens with other names, which some models define.
   NamedTokens model_tokens;
   /// The value of `extra_special_tokens`, or of `additional_special_tokens`,
-  /// which is its old name.
+  /// which is the old name of `extra_special_tokens`.
   std::optional<std::vector<TokenValue>> extra_special_tokens;
-  /// The value of `additional_special_tokens` in special_tokens_map.json; only
-  /// some classes read it.
+  /// The value of `additional_special_tokens` in special_tokens_map.json, or in
+  /// tokenizer_config.json if that file also contains `extra_special_tokens`.
+  /// Only some classes read this value.
   std::optional<std::vector<TokenValue>> additional_special_tokens;
   /// Added tokens by id. A later file replaces tokens with the same id.
   std::map<std::int64_t, TokenValue> added_tokens;

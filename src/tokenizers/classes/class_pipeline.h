@@ -29,9 +29,9 @@ std::unique_ptr<Pipeline> build_class_pipeline(
     const ModelText& text,
     const std::string& source);
 
-/// Returns whether the class would create the same post-processor if it loaded
-/// this pipeline from a tokenizer.json. If not, the pipeline must be saved
-/// without the class.
+/// Returns whether the class would create the same post-processor again if it
+/// loaded this pipeline from a tokenizer.json. If not, the saved files must not
+/// contain the name of the class.
 bool rebuilds_post_processor(
     const TokenizerClass& kind,
     const ClassArguments& arguments,

@@ -19,8 +19,8 @@ namespace transformers::tokenizers {
 /// A special token that is an argument of the class's constructor in Python.
 struct TokenParameter {
   /// How the class converts a token without flags: `text` keeps the text;
-  /// `token` and `lstrip` create an added token, without flags or with
-  /// `lstrip`.
+  /// `token` creates an added token without flags; `lstrip` creates an added
+  /// token with the flag `lstrip`.
   enum class Form { text, token, lstrip };
 
   const char* name;

@@ -268,7 +268,7 @@ void adjust_t5(ClassArguments& arguments) {
     node.fail(str_cat(
         "`extra_ids` is ",
         extra_ids,
-        ", but special_tokens_map.json has ",
+        ", but `additional_special_tokens` has ",
         given,
         given == 1 ? " `<extra_id_…>` token" : " `<extra_id_…>` tokens"));
   }

@@ -13,8 +13,8 @@ namespace transformers::tokenizers {
 /// `FormatError` with the message `source:line:column: path: message`.
 class JsonCursor {
  public:
-  /// If `mapped` is true, `text` must be a memory-mapped file. Pages that have
-  /// been read are then released; the system loads them again on demand.
+  /// If `mapped` is true, `text` must be a memory-mapped file, and the cursor
+  /// releases pages that it has read; the system loads them again on demand.
   JsonCursor(
       std::string_view text,
       std::string source,

@@ -33,9 +33,9 @@ struct TokenizerConfig {
   accelerate::Json json = accelerate::Json::object();
 
   bool takes(const std::string& input) const;
-  /// Sets the class in `json`. If `is_rebuilt` is true, the class builds the
-  /// same pipeline from the saved files. Otherwise, selects the class that uses
-  /// tokenizer.json unchanged.
+  /// Sets the class in `json`: `kind` if `is_rebuilt` is true, or else the
+  /// class that uses tokenizer.json unchanged. `is_rebuilt` may be true only if
+  /// `kind` builds the same pipeline again from the saved files.
   void set_saved_class(const TokenizerClass& kind, bool is_rebuilt);
 };
 

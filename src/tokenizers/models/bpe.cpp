@@ -75,7 +75,8 @@ const CharacterIds& Bpe::character_ids() const {
 }
 
 std::size_t Bpe::first_part(std::string_view piece) const {
-  // With `ignore_merges`, a part that is a token would become that token.
+  // With `ignore_merges`, a part whose text is a token would become this token,
+  // even if the merges of the whole piece give other tokens.
   if (has_affixes() || options_.ignore_merges) {
     return piece.size();
   }

@@ -72,8 +72,8 @@ class BpeParts {
 };
 
 /// Creates the object for a model whose symbols are characters. A text is never
-/// split next to a character that is not in `characters`, because its tokens
-/// may depend on its neighbors. Pass null if they never do.
+/// split next to a character that is not in `characters`, because the tokens of
+/// such a character may depend on its neighbors. Pass null if they never do.
 std::unique_ptr<BpeParts> make_character_parts(
     const Vocabulary& vocabulary,
     const MergeTable& merges,

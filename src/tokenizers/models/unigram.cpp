@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unigram: finds the tokenization of a piece that has the highest sum of
-// scores.
+// Unigram: tokenizes each piece so that the sum of the tokens' scores is as
+// high as possible.
 #include <limits>
 #include <optional>
 
@@ -218,7 +218,8 @@ class Unigram : public Model {
       return;
     }
     const std::string_view text = piece.substr(part.begin, part.size());
-    // The run of unknown characters may be a token that has a lower score.
+    // The whole run of unknown characters may be a token whose score is lower
+    // than the score of the unknown characters.
     if (const auto id_of_run = vocabulary_.find(text)) {
       sink.add(*id_of_run, part.begin, part.end);
     } else if (byte_fallback_ && has_bytes(text)) {

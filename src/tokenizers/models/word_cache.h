@@ -114,8 +114,8 @@ class CacheTable {
     const std::size_t second = (hash >> 32) & mask_;
     return {first, first ^ 1, second, second ^ 1};
   }
-  // Returns a free slot, or else the first slot, whose word replaces the word
-  // in the neighboring slot.
+  // Returns a free slot. If there is none, moves the word in the first slot to
+  // the neighboring slot, whose word is lost, and returns the first slot.
   Slot& slot_for(std::uint64_t hash) {
     const auto places = slots_of(hash);
     for (const std::size_t at : places) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `Precompiled`: SentencePiece's charsmap. It is a double-array trie whose
-// leaves point into a block of NUL-terminated replacements, encoded as base64.
+// `Precompiled`: SentencePiece's charsmap, encoded as base64. It is a
+// double-array trie whose leaves point into a block of NUL-terminated
+// replacements.
 #include <cstring>
 
 #include <utf8proc.h>

@@ -56,7 +56,8 @@ void visit_escapes(std::string_view expression, Visit visit) {
   }
 }
 
-// Returns the first of the escapes, such as `\z`, or an empty text.
+// Returns the first escape sequence with one of these letters, such as `\z`, or
+// an empty text.
 std::string_view find_escape(
     std::string_view expression, std::string_view letters) {
   std::string_view found;

@@ -24,8 +24,8 @@ struct Span {
 };
 
 /// A part of a sentence. If `tracked` is true, then for each byte of `text`,
-/// `spans` holds the byte range, within the sentence, of the character that
-/// produced it.
+/// `spans` holds the byte range, within the sentence, of the character from
+/// which this byte comes.
 class AlignedText {
  public:
   /// Replaces the content with `part`, which begins at byte `offset` of the

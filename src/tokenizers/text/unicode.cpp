@@ -170,8 +170,9 @@ std::size_t count_characters(std::string_view text) {
 
 namespace {
 
-// Returns the size of the first character, or of the longest prefix of a
-// character (the maximal subpart), which one U+FFFD replaces.
+// Returns the size of the first character. If it is not valid, returns the
+// number of bytes that one U+FFFD replaces: the longest prefix of a valid
+// character (the maximal subpart), or one byte.
 std::size_t maximal_subpart(std::string_view bytes, bool& valid) {
   const auto at = [&](std::size_t i) {
     return static_cast<unsigned char>(bytes[i]);

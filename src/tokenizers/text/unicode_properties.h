@@ -28,7 +28,7 @@ extern const std::span<const CategoryRun> kCategoryRuns;
 
 /// A property that contains the code points with certain general categories;
 /// each bit of `categories` stands for one category. In `count` ranges of
-/// `kPropertyDifferences`, starting at `first`, the opposite applies.
+/// `kPropertyDifferences`, starting at index `first`, the opposite applies.
 struct PropertyData {
   std::uint32_t categories;
   std::uint16_t first;

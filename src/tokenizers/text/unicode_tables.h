@@ -35,7 +35,7 @@ using ClassRanges = std::span<const ClassRange>;
 // slightly from a property in regular expressions (unicode_properties.h),
 // because the set comes from another version of Unicode. A character in the
 // table is in the set if it does not have the property; any other character is
-// in the set if it does.
+// in the set if it has the property.
 
 // The characters that \w matches; property `word`.
 extern const CodeRanges kWordDifferences;

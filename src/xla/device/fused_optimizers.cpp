@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused steps of optimizers, composed of operators: XLA fuses them again.
-// LibTorch has these kernels only for its own devices.
+// Fused optimizer steps. LibTorch has kernels for these steps only for its own
+// devices. Here, each step is composed of operators, which XLA fuses again.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/pow.h>

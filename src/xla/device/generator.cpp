@@ -14,7 +14,7 @@
 namespace accelerate::xla {
 namespace {
 
-// splitmix64: neighboring numbers give unrelated ones.
+// splitmix64: neighboring inputs give unrelated results.
 std::uint64_t mixed(std::uint64_t number) {
   number += 0x9e3779b97f4a7c15U;
   number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9U;

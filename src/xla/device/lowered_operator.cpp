@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels from lowerings, and the fallback to the CPU.
+// Makes operator kernels from lowerings, and the fallback to the CPU.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -32,8 +32,8 @@ struct Plan {
   /// For each result, the argument that it aliases (in-place and out= forms).
   std::vector<std::size_t> aliases;
   std::size_t first_out = 0;  ///< The first out= argument.
-  /// How many arguments the lowering sees: those of the form that its row
-  /// names.
+  /// How many arguments the lowering sees: if the form is derived from a row
+  /// with another name, only those before the first out= argument.
   std::size_t visible = 0;
 };
 
@@ -256,7 +256,7 @@ void append_forms(
   }
 }
 
-// All forms that one row of a table describes.
+// The operator that a row of a table names, and its out= and in-place forms.
 std::vector<c10::OperatorHandle> forms_of(
     const std::string& name, const Overloads& overloads) {
   const auto functional = find(name);
@@ -335,7 +335,8 @@ void clear_cpu_fallbacks() {
 void register_lowerings(torch::Library& aten, torch::Library& others) {
   const Overloads overloads = overloads_of_aten();
   const Lowerings lowerings = all_lowerings();
-  std::set<std::string> named;  // Rows of their own win over derived forms.
+  // An operator with its own row is not derived from another row.
+  std::set<std::string> named;
   for (const Lowering& lowering : lowerings) {
     if (!named.insert(lowering.name).second) {
       throw InternalError(

@@ -10,8 +10,8 @@ namespace accelerate::xla {
 
 /// Registers kernels, allocator, guard, hooks and generator. Must be called
 /// before the first `backward` of the process, because that `backward` creates
-/// the autograd engine's threads, only for devices that exist at that time. A
-/// second call does nothing.
+/// the autograd engine's threads, and creates them only for devices that exist
+/// at that time. A second call does nothing.
 void register_device();
 /// Throws `StateError` if `register_device` was called after the first
 /// `backward` of the process.

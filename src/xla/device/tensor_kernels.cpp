@@ -46,7 +46,8 @@ at::Tensor empty_strided(
       sizes, strides, &cell_allocator(), kKeys, c10::dtype_or_default(type));
 }
 
-// The whole of a CPU tensor, converted and broadcast, on the device.
+// Copies a CPU tensor to the device, converted to the type of `like` and
+// broadcast to its shape.
 Value uploaded(const at::Tensor& from, const at::Tensor& like) {
   const at::Tensor converted =
       from.to(like.scalar_type()).expand(like.sizes()).contiguous();
@@ -145,8 +146,8 @@ bool has_compatible_shallow_copy_type(
   return true;
 }
 
-// A tensor equals itself: MultiheadAttention asks this twice a layer, and an
-// answer from the device would cut the program in two.
+// A tensor equals itself. MultiheadAttention makes this comparison twice per
+// layer, and waiting for the device would split the program in two.
 bool equal(const at::Tensor& a, const at::Tensor& b) {
   Tracer& all = tracer();
   const auto lock = all.lock();

@@ -19,8 +19,9 @@ void delete_cell(void* cell) {
   all.destroy_cell(static_cast<Cell*>(cell));
 }
 
-// Storages have no memory, but each has addresses of its own, because code that
-// looks for shared memory compares addresses. A processor cannot access them.
+// Storages have no memory, but each storage has its own addresses, because code
+// that looks for shared memory compares addresses. A CPU cannot access these
+// addresses.
 class CellAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -68,9 +69,9 @@ Value storage_value(const at::Tensor& tensor) {
   return cell.value;
 }
 
-// A strided view as a slice of the storage in another shape. `dense` has the
-// dimensions of the view in order of decreasing stride, each as long as the
-// storage allows.
+// A strided view, expressed as a slice of the storage reshaped to `dense`,
+// which has the dimensions of the view in order of decreasing stride, each as
+// long as the storage allows.
 struct StridedView {
   Shape dense;
   Dims from;

@@ -9,14 +9,15 @@
 namespace accelerate::xla {
 namespace {
 
-// Whether later programs can use the value as it is. A number stays an
-// argument, so programs are the same whether or not it has changed.
+// Whether later programs can use the value as it is. A `scalar` stays an
+// argument, so that a new number does not lead to a different program.
 bool needs_no_run(const Node& node) {
   return node.op == Op::input || node.op == Op::constant ||
          node.op == Op::scalar;
 }
 
-// Never destroyed: tensors in static variables outlive it.
+// The tracer is never destroyed, because tensors in static variables may need
+// it until the process exits.
 std::atomic<Tracer*> opened{nullptr};
 std::mutex opening;
 DeviceOptions opened_with;
@@ -73,7 +74,8 @@ struct Tracer::Plan {
     targets.emplace_back(&value, position->second);
   }
 
-  // Computes the operands that nodes after the cut have from before it.
+  // Computes the operands that were created before the cut, for nodes that were
+  // created after it.
   void compute_operands(Node& root) {
     std::vector<Node*> stack{&root};
     while (!stack.empty()) {
@@ -143,7 +145,8 @@ Value Tracer::computed(const Value& value) {
   Value result;
   try {
     run();
-    // A constant is not an output of a run: compute it alone.
+    // `run` does not compute constants and scalars, so such a value is computed
+    // separately.
     result = cell->value->op == Op::input
                  ? cell->value
                  : runner_->run({{value, nullptr, {}}}, {})[0];

@@ -14,8 +14,8 @@
 // If the cell has been written since, and no other live cell has the old value,
 // no tensor can reach the old value, so the new value may take over its memory.
 // The result of `detach()` shares the cell and therefore sees the write, as on
-// every device. A clone, or a loss that the program keeps, has its own cell and
-// keeps its value.
+// every device. A clone, or a loss that the training loop keeps, has its own
+// cell and keeps its value.
 //
 // NOTE [Cut]
 // A step of training ends when the optimizer has written the parameters, but
@@ -77,8 +77,8 @@ class Tracer {
 
   /// Starts a program that computes every live cell.
   void run();
-  /// Starts a program that computes the value of every live cell as far as it
-  /// depends on nodes up to `last` in the order of creation; see NOTE [Cut].
+  /// Starts a program that computes the nodes that live cells need, but only
+  /// those created up to and including `last`; see NOTE [Cut].
   void run_until(const Node& last);
   /// Returns `value` as an input for later programs. Computes the value first
   /// if it is not in device memory yet.

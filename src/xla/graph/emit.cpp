@@ -106,7 +106,7 @@ SpecialBits special_bits(ElementType type) {
   }
 }
 
-// Whether the number is too large for the type, which then means infinity.
+// Whether the number becomes infinite when it is rounded to the type.
 bool overflows(double number, ElementType type) {
   switch (type) {
     case ElementType::f32:
@@ -527,7 +527,7 @@ std::string statement(const Node& node) {
       "\n");
 }
 
-// Takes scalar `i` out of its pack.
+// Takes a scalar out of its pack.
 std::string unpacked(const Node& node, std::size_t pack, std::size_t count) {
   const ElementType carrier = kScalarTypes[pack];
   const std::string name = value_name(node);

@@ -167,7 +167,7 @@ void log_sigmoid_with_buffer(Call& call) {
   call.result(constant(0, x->type, {0}));
 }
 
-// prelu: `_prelu_kernel(self, weight)` gets a weight that broadcasts.
+// prelu: `_prelu_kernel(self, weight)` gets a weight that can be broadcast.
 void prelu(Call& call) {
   const Value x = call.value(0);
   call.result(select(is_positive(x), x, mul(call.value(1), x)));
@@ -319,7 +319,7 @@ Lowerings activation_lowerings() {
       backward(
           "hardsigmoid_backward",
           [](const Call&, const Value& x) {
-            // The CPU's sixth is rounded to f32, for f64 too.
+            // As on the CPU, 1/6 is rounded to f32, even for f64 tensors.
             return times(1.0F / 6.0F, inside(x, -3, 3));
           }),
       backward(

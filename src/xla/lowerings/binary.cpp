@@ -224,7 +224,7 @@ Value interpolated(const Value& a, const Value& b, const Value& weight) {
       near_b);
 }
 
-// a log(b), 0 if a is 0 even where log(b) is not finite.
+// a log(b), or 0 wherever a is 0, unless b is NaN.
 Value x_log_y(const Value& a, const Value& b) {
   const Value product = mul(a, log(b));
   const Value zero = constant_like(0, product);

@@ -160,7 +160,7 @@ void convolve_gradient(Call& call) {
                      : transposed(gradient, weight, g, spatial_sizes(x));
   }
   if (wanted[1]) {
-    // A transposed convolution is the gradient of one from its output.
+    // In a transposed convolution, the input and the output change places.
     w_gradient = g.transposed ? weight_gradient(gradient, x, g, weight->shape)
                               : weight_gradient(x, gradient, g, weight->shape);
   }

@@ -58,8 +58,8 @@ void embedding_gradient(Call& call) {
 
 // ---- gather and scatter along one dimension ----
 
-// The coordinates [count, rank] of `index`'s elements, with `index` itself at
-// `dim`.
+// The coordinates [count, rank] of the elements of `index`, but with the
+// element itself as the coordinate in dimension `dim`.
 Value coordinates_along(const Value& index, std::int64_t dim) {
   const std::int64_t count = element_count(index->shape);
   std::vector<Value> columns;

@@ -46,7 +46,8 @@ Value is_target(const Value& x, const Value& target) {
       Compare::eq, iota(target->type, x->shape, dim), unsqueeze(target, dim));
 }
 
-// The weight of each target: 0 for the ignored class. (…, weight, _, ignored)
+// The weight of each target, which is 0 for the ignored class. `weight` and
+// `ignored` are the positions of these two arguments.
 Value target_weights(
     const Call& call,
     const Value& x,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling over the last two dimensions. One-dimensional pooling arrives here
 // too, with a dimension of size 1.
-#include <limits>
+#include <algorithm>
 
 #include "xla/lowerings/arithmetic.h"
 #include "xla/lowerings/lowerings.h"
@@ -91,26 +91,46 @@ Value at_offset(const Value& padded, const Pool& pool, const Dims& offset) {
   return slice(padded, from, to, steps);
 }
 
-// The position, in the input's last two dimensions, of each element that
-// `at_offset` returns.
-Value position_at(
-    const Value& x, const Pool& pool, const Dims& offset, const Shape& shape) {
+// The position in the input's last two dimensions, for all windows:
+// `coordinate` returns the index in one of them, given where each window
+// begins.
+template <typename F>
+Value positions(
+    const Value& x, const Pool& pool, const Shape& shape, F coordinate) {
   const auto rank = static_cast<std::int64_t>(shape.size());
   Value position = constant(0, ElementType::i64, shape);
   for (std::size_t i = 0; i < 2; ++i) {
-    const std::int64_t start = offset[i] * pool.dilation[i] - pool.padding[i];
-    const Value coordinate =
-        add(mul(iota(
-                    ElementType::i64,
-                    shape,
-                    rank - 2 + static_cast<std::int64_t>(i)),
-                constant_integer(pool.stride[i], ElementType::i64)),
-            constant_integer(start, ElementType::i64));
+    const Value index =
+        iota(ElementType::i64, shape, rank - 2 + static_cast<std::int64_t>(i));
+    const Value begin =
+        sub(mul(index, constant_integer(pool.stride[i], ElementType::i64)),
+            constant_integer(pool.padding[i], ElementType::i64));
     position = add(
         mul(position, constant_integer(spatial_size(x, i), ElementType::i64)),
-        coordinate);
+        coordinate(i, begin));
   }
   return position;
+}
+
+// The position of each element that `at_offset` returns.
+Value position_at(
+    const Value& x, const Pool& pool, const Dims& offset, const Shape& shape) {
+  return positions(x, pool, shape, [&](std::size_t i, const Value& begin) {
+    return add(
+        begin,
+        constant_integer(offset[i] * pool.dilation[i], ElementType::i64));
+  });
+}
+
+// The position of each window's first element that is not padding.
+Value first_position(const Value& x, const Pool& pool, const Shape& shape) {
+  return positions(x, pool, shape, [&](std::size_t i, const Value& begin) {
+    const Value step = constant_integer(pool.dilation[i], ElementType::i64);
+    const Value last = constant_integer(pool.dilation[i] - 1, ElementType::i64);
+    const Value none = constant_integer(0, ElementType::i64);
+    const Value skipped = divide(maximum(sub(last, begin), none), step);
+    return add(begin, mul(skipped, step));
+  });
 }
 
 Value padded_for_max(const Value& x, const Pool& pool) {
@@ -129,18 +149,15 @@ Value padded_for_max(const Value& x, const Pool& pool) {
 // The first maximum of each window, or its last NaN, as on the CPU.
 std::pair<Value, Value> max_and_position(const Value& x, const Pool& pool) {
   const Value padded = padded_for_max(x, pool);
-  Value best;
-  Value position;
+  Shape shape = x->shape;
+  std::copy(pool.output.begin(), pool.output.end(), shape.end() - 2);
+  Value best = broadcast(identity(Op::maximum, x->type), shape);
+  Value position = first_position(x, pool, shape);
   for (std::int64_t row = 0; row < pool.size[0]; ++row) {
     for (std::int64_t column = 0; column < pool.size[1]; ++column) {
       const Value candidate = at_offset(padded, pool, {row, column});
-      const Value place = position_at(x, pool, {row, column}, candidate->shape);
-      if (best == nullptr) {
-        best = candidate;
-        position = place;
-        continue;
-      }
-      // An offset in the padding is never the position.
+      const Value place = position_at(x, pool, {row, column}, shape);
+      // An element of the padding is never greater than `best`.
       Value better = compare(Compare::gt, candidate, best);
       if (is_floating(x->type)) {
         better = binary(
@@ -252,7 +269,8 @@ void average_pool(Call& call) {
   call.result(divide(window_sums(x, average.pool), average.divisor));
 }
 
-// Each element of the input gets the share of every window that counts it.
+// Each element of the input gets a share of the gradient of every window that
+// counts it.
 void average_pool_gradient(Call& call) {
   const Value x = call.value(1);
   const Average average = average_of(call, 2, x);

@@ -63,7 +63,7 @@ PJRT_Device* device_at(const ClientHandle& handle, std::int64_t device) {
     throw ArgumentError(str_cat(
         "there is no XLA device ",
         device,
-        "; this process has ",
+        "; the number of XLA devices in this process is ",
         handle.devices.size()));
   }
   return handle.devices[static_cast<std::size_t>(device)];

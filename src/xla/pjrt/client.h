@@ -121,8 +121,8 @@ class Executable {
 struct ClientOptions {
   /// The number of devices to use. The CPU plugin creates this many devices.
   /// With any other plugin, the constructor of `Client` throws if the machine
-  /// has fewer devices. If not set, all devices are used, or one device of the
-  /// CPU plugin.
+  /// has fewer devices. If not set, the CPU plugin uses one device, and any
+  /// other plugin uses all devices.
   std::optional<std::int64_t> device_count;
 };
 

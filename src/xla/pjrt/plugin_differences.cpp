@@ -15,9 +15,9 @@ struct RequiredFlag {
   std::string value;
 };
 
-// With XNNPACK the CPU plugin keeps packed weights by address. After a weight
-// was donated, another program that reads the buffer gets the old weights: the
-// gradients are silently wrong.
+// With XNNPACK, the CPU plugin keeps packed weights by address. After a weight
+// has been donated, another program that reads the buffer gets the old weights:
+// the gradients are silently wrong.
 const RequiredFlag kRequiredFlags[] = {
     {PluginKind::cpu, "--xla_cpu_use_xnnpack", "false"},
 };

@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
             {{"gather", 5, "", {{at::kInt, {1}}, {at::kInt, {1, 2}}}},
              {"gather", 5, "", {{at::kInt, {1}}, {at::kInt, {1, 3}}}}},
             0,
-            "gather #5, tensor 1 of 2: the ranks' tensors differ in dimension "
+            "gather #5, tensor 2 of 2: the ranks' tensors differ in dimension "
             "1\n"
             "  rank 0: Int[1, 2]\n"
             "  rank 1: Int[1, 3]",

@@ -94,8 +94,7 @@ TEST(Hanging, GetIsReportedWithItsSample) {
   EXPECT_EQ(
       testing::internal::GetCapturedStderr(),
       "warning: the loop over the data loader has waited 100 ms for sample 5 "
-      "of the dataset; it "
-      "times out after 300 ms\n");
+      "of the dataset; the timeout is 300 ms\n");
   dataset.gate.open();
 }
 

@@ -231,7 +231,7 @@ TEST_P(StepRecorderContract, CapturesAtMostMaxGraphs) {
   EXPECT_EQ(
       output,
       "warning: CUDA graphs are off: there are more than 32 combinations of "
-      "input shapes; only the first 32 use graphs\n");
+      "input shapes; graphs stay on only for the first 32 of them\n");
   function.expect_correct(rows(1, 3));
   EXPECT_EQ(function.body_calls, 2 * kMax + 3 * 3);
 }

@@ -107,7 +107,8 @@ TEST(CompleteSettings, RejectsWhatThisMachineCannotRun) {
             {{"num_machines", "2"}, {"num_processes", "3"}},
             make_hardware(0, 4));
       }),
-      "3 processes (num_processes) do not divide evenly across 2 machines");
+      "`num_processes` is 3 (num_processes), but must be a multiple of "
+      "`num_machines`, which is 2");
 }
 
 TEST(WorkerVariables, FollowTorchrun) {

@@ -453,7 +453,8 @@ TEST(PreparedScheduler, DescribesItsUnit) {
   EXPECT_EQ(
       describe_unit({.data_parallel_size = 4}),
       "note: prepare(scheduler): each optimizer step advances the scheduler by "
-      "4 steps, one per process; to advance it by only one step, set "
+      "4 steps, one per process (with XLA, one per device); to advance it by "
+      "only one step, set "
       "`scheduler_unit = SchedulerUnit::per_optimizer_step`");
 }
 

@@ -27,7 +27,7 @@ TEST(Precision, ListsTheChoicesForAnUnknownName) {
 TEST(Precision, RejectsFp8) {
   EXPECT_EQ(
       message_of<UnsupportedError>([] { parse_precision("fp8"); }),
-      "mixed precision `fp8` needs kernels that accelerate does not have");
+      "mixed precision `fp8` needs GPU kernels that accelerate does not have");
 }
 
 TEST(Precision, RejectsFp16OnTheCpu) {

@@ -303,8 +303,8 @@ TEST(Mlflow, SaysWhatTheServerRefused) {
 
   EXPECT_EQ(
       message_of<IoError>([&] { tracker.flush(); }),
-      "the MLflow server answered experiments/get-by-name with status 401: who "
-      "are you");
+      "the MLflow server answered the request `experiments/get-by-name` with "
+      "status 401: who are you");
 }
 
 TEST(Mlflow, SaysThatTheServerCannotBeReached) {

@@ -123,7 +123,8 @@ TEST(XlaClient, RefusesADeviceThatDoesNotExist) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { cpu_client(2).upload(&value, ElementType::f32, {}, 2); }),
-      "there is no XLA device 2; this process has 2");
+      "there is no XLA device 2; the number of XLA devices in this process is "
+      "2");
   EXPECT_EQ(
       message_of<ArgumentError>(
           [&] { Client(cpu_plugin(), {.device_count = 0}); }),

@@ -470,6 +470,13 @@ std::vector<OperatorCase> layer_cases() {
          return std::get<1>(at::max_pool2d_with_indices(x[0], 3, 2, 1));
        },
        false},
+      {"MaxPoolIndicesOfMinusInfinity",
+       {at::full({1, 2, 4, 5}, -INFINITY, at::kDouble)},
+       [](const Tensors& x) {
+         return std::get<1>(
+             at::max_pool2d_with_indices(x[0], {2, 3}, {1, 2}, {1, 1}, {2, 1}));
+       },
+       false},
       {"MaxPool1d",
        {some({2, 3, 8})},
        [](const Tensors& x) { return at::max_pool1d(x[0], 2); }},

@@ -28,8 +28,8 @@ enum Tag : int { kHeaderTag = 1, kDataTag, kDepartureTag };
 /// arrived and the length of the message has been checked. Open MPI 4.1 writes
 /// past the end of a buffer that is too short for a long message.
 ///
-/// After a timeout, MPI still holds pointers into the buffers, so everything
-/// passed to `keep` is never freed.
+/// After a timeout, MPI still holds pointers into the buffers. In this case,
+/// the objects passed to `keep` are never freed.
 ///
 /// Thread safety: use from only one thread at a time.
 class Requests {
@@ -50,8 +50,8 @@ class Requests {
 
   /// Advances the requests. Returns true when all requests are done.
   ///
-  /// Throws `DistributedError` if a request failed or if a message does not
-  /// have the length that its receiver expects.
+  /// Throws `DistributedError` if a request failed, and `InternalError` if a
+  /// message is longer than the buffer of its receiver.
   bool test();
 
   /// Returns the ranks that the requests still wait for, sorted and without

@@ -250,7 +250,8 @@ INSTANTIATE_TEST_SUITE_P(
               MatthewsCorrelation().add_batch(
                   at::zeros({2}, at::kLong), at::zeros({2}, at::kHalf));
             },
-            "`MatthewsCorrelation`: references are Half, but classes must be "
+            "`MatthewsCorrelation`: references have type Half, but classes "
+            "must be "
             "integers"},
         BadMetric{
             "Undefined",

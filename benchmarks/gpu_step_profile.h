@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures how much of a step's time each kind of kernel takes.
+// Measures how much of a step's time each kind of CUDA kernel takes.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <string>
 
-/// The time that a kind of kernel takes per step.
+/// The time that a kind of CUDA kernel takes per step.
 struct KernelTime {
   double ms = 0.0;
   double count = 0.0;  ///< Kernels per step.

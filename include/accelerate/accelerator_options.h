@@ -45,7 +45,8 @@ struct GradientAccumulationPlugin {
   AccumulationWeighting weighting = AccumulationWeighting::fixed;
 };
 
-/// The data type in which gradients are sent between processes.
+/// The data type in which gradients are sent between processes; with `no`, the
+/// type of the parameters.
 enum class CommHook { no, fp16, bf16 };
 
 /// Options for synchronizing gradients and buffers across processes.

@@ -66,7 +66,8 @@ struct LoadStateReport {
   std::int64_t epoch = 0;
   /// Number of processes that saved the checkpoint.
   int world_size = 1;
-  /// State that did not fit and was skipped; empty unless `strict` is false.
+  /// State that did not fit and was skipped, and weights that were converted to
+  /// another data type. Empty unless `strict` is false.
   std::vector<std::string> left_out;
   /// State that this run needs but the saved run did not have, such as the
   /// random state of an additional process. Such state is derived from the

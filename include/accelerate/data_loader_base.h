@@ -136,9 +136,9 @@ class ACCELERATE_API DataLoaderBase {
     std::unique_ptr<State> state_;
   };
   Loop begin_loop();
-  /// Starts a loop that reads the batches of the next loop in advance. This
-  /// loop does not change the loader's position or the state of the
-  /// Accelerator. Must be called before the next loop begins.
+  /// Starts a read-ahead loop, which reads the batches of the next regular loop
+  /// in advance, without changing the loader's position or the state of the
+  /// Accelerator. Must be called before the regular loop begins.
   Loop begin_reading_ahead() const;
 
  private:

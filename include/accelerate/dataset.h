@@ -49,7 +49,8 @@ struct Pointee<std::shared_ptr<T>> {
 template <typename T>
 using DatasetOf = typename Pointee<T>::type;
 
-/// A LibTorch dataset. Its `get` is not const, so each worker has a copy.
+/// A LibTorch dataset. Its `get` is not const, so each worker has its own copy
+/// of the dataset.
 template <typename D>
 concept LibTorchDataset = requires { typename D::BatchRequestType; };
 

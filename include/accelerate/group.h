@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-// Small headers without tensors; intrusive_ptr.h is for the handle of the
-// store.
+// Small headers that do not include `at::Tensor`. intrusive_ptr.h declares the
+// smart pointer to a store.
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
@@ -203,8 +203,8 @@ class ACCELERATE_API Group {
   /// Overwrites the list with the list from rank `from`. Collective.
   void broadcast_object_list(std::vector<Json>& objects, int from = 0) const;
 
-  /// Returns whether collectives work in place on tensors on `device`. Tensors
-  /// on any other device are copied to host memory and back.
+  /// Returns whether collectives work in place on tensors on `device`. If not,
+  /// these tensors are copied to host memory and back.
   bool supports(c10::Device device) const;
 
   // The `start_*` functions begin an operation and return without waiting for

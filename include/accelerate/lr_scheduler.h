@@ -107,9 +107,9 @@ class ACCELERATE_API LRScheduler {
   /// Returns the number of steps after which the schedule ends; empty if the
   /// schedule never ends.
   virtual std::optional<std::int64_t> total_steps() const;
-  /// Returns whether `get_lr` depends only on `last_epoch_` and `advance` is
-  /// not overridden. Only then can a step be undone, so that `step` does not
-  /// need to wait for the GPU.
+  /// Returns whether `get_lr` depends only on `last_epoch_`, and a step changes
+  /// only the position and the learning rates. Only then can a step be undone,
+  /// so that `step` does not need to wait for the GPU.
   virtual bool follows_position() const { return false; }
   void set_lr(const std::vector<double>& rates);
   /// Returns the optimizer's current learning rates.

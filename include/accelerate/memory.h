@@ -23,8 +23,8 @@ namespace accelerate {
 /// says that memory ran out.
 ACCELERATE_API bool is_out_of_memory(const std::exception_ptr& error);
 
-/// Returns unused memory from the caching allocator to the device. Does nothing
-/// without an accelerator.
+/// Makes the caching allocator give its unused memory back to the device. Does
+/// nothing without an accelerator.
 ACCELERATE_API void clear_device_cache();
 
 /// A function that takes a batch size that did not fit in memory and returns

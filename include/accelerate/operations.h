@@ -118,7 +118,7 @@ ACCELERATE_API std::vector<at::Tensor> to_fp32(
 
 namespace detail {
 
-/// Copies the map entries whose keys are in `keys` from `from` to `to`. Both
+/// Copies, from `from` to `to`, the map entries whose keys are in `keys`. Both
 /// nests must have the same structure.
 template <typename Nest>
 void keep_entries(

@@ -13,8 +13,8 @@
 
 namespace accelerate {
 
-/// Copies the state of the generator that `type` selects from process 0 to
-/// every process.
+/// Selects a generator by `type`, and copies its state from process 0 to every
+/// process.
 ///
 /// Collective. Throws `ArgumentError` for `RngType::generator` without a
 /// generator, and `UnsupportedError` for `RngType::cuda` if the processes use

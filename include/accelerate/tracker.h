@@ -144,7 +144,7 @@ class ACCELERATE_API GeneralTracker {
   /// Called once, at the end of training.
   virtual void finish();
   /// Returns how long the program waits for this tracker at the end of
-  /// training. A value of less than ten seconds has no effect.
+  /// training. A value below ten seconds counts as ten seconds.
   virtual std::chrono::milliseconds finish_timeout() const;
 
   /// Returns a value that identifies this run, for checkpoints.

@@ -116,8 +116,8 @@ struct DatasetMapOptions {
   std::vector<std::string> remove_columns = {};
   /// The folder for cached results. Default: `accelerate_cpp` in
   /// HF_DATASETS_CACHE, or else `datasets/accelerate_cpp` in HF_HOME. If the
-  /// folder is not writable, the result stays in memory; if it does not fit
-  /// there, `map` throws `IoError`.
+  /// folder is not writable, every result stays in memory, and `map` throws
+  /// `IoError` for a result that does not fit in memory.
   std::filesystem::path cache_dir = {};
   /// How long to wait for another process that is computing the same result.
   double lock_timeout_seconds = 3600;

@@ -174,7 +174,8 @@ class TRANSFORMERS_API Scheduler : public accelerate::LRScheduler {
   bool follows_position() const override { return by_metric() == nullptr; }
 
  private:
-  /// Returns the schedule that needs a metric, or a null pointer.
+  /// Returns `plateau_` or `greedy_`, the schedules that need a metric; null if
+  /// neither is set.
   accelerate::LRScheduler* by_metric() const;
   void follow_metric();
 

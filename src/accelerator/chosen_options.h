@@ -16,7 +16,8 @@ GradientAccumulationPlugin chosen_accumulation(
 DataLoaderConfiguration chosen_data(const AcceleratorOptions& options);
 BucketOptions chosen_buckets(const DistributedDataParallelKwargs& options);
 
-/// Sets whether fp32 matmuls and convolutions may use TF32.
+/// Sets whether fp32 matmuls and convolutions may use TF32. Does nothing if
+/// `allow` is empty.
 void choose_tf32(std::optional<bool> allow);
 
 }  // namespace accelerate

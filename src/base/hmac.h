@@ -22,7 +22,7 @@ Digest hmac_sha256(std::string_view key, std::string_view message);
 Digest hkdf_sha256(
     std::string_view secret, std::string_view salt, std::string_view info);
 
-/// Returns a digest as bytes.
+/// Returns a view of the digest's bytes.
 std::string_view as_text(const Digest& digest);
 
 /// Returns the SHA-256 of `content` in lower-case hexadecimal.

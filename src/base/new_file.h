@@ -38,9 +38,9 @@ void copy_to_new_file(
 /// user and is readable by others, makes it private.
 ///
 /// Throws `IoError` if `path` is a symbolic link, belongs to another user, or
-/// was writable by others, or if others can write to its parent folder and the
-/// parent folder does not have the sticky bit. The hint names `variable`, the
-/// environment variable that selects another folder.
+/// was writable by others, or if its parent folder is writable by others and
+/// has no sticky bit. The hint names `variable`, the environment variable that
+/// selects another folder.
 void make_private_folder(
     const std::filesystem::path& path, const std::string& variable);
 

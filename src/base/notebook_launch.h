@@ -25,7 +25,8 @@ enum NotebookRole : std::int32_t {
 };
 
 using NotebookLaunchFunction = std::int32_t (*)(const NotebookLaunch*);
-/// The name under which the interpreter's process exports the function.
+/// The symbol under which the interpreter process exports its
+/// `NotebookLaunchFunction`.
 inline constexpr char kNotebookLaunchSymbol[] = "accelerate_notebook_launch";
 
 /// In a notebook, a progress bar writes each of its states between these two

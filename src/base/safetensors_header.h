@@ -20,8 +20,8 @@ struct SafetensorsEntry {
   std::string name;
   std::string dtype;  ///< In the format's notation: "F32".
   std::vector<std::int64_t> shape;
-  std::uint64_t begin = 0;  ///< Offset of the first byte in the file.
-  std::uint64_t end = 0;
+  std::uint64_t begin = 0;  ///< Byte offset of the tensor in the file.
+  std::uint64_t end = 0;    ///< Offset of the first byte after the tensor.
 
   std::int64_t elements() const;
 };

@@ -74,7 +74,7 @@ class StoreClient {
   void set_status(std::string_view text);
   /// Sends the exception that will end this rank, for the failure report.
   void report_failure(std::string_view text);
-  /// Returns the ranks whose connections have closed.
+  /// Returns the ranks whose connections to the store have closed.
   std::vector<std::uint32_t> disconnected_ranks();
   /// Sends one request for the rendezvous of machines and returns the reply.
   std::string exchange(std::string_view payload, Milliseconds timeout);

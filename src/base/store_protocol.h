@@ -6,8 +6,8 @@
 //   1. the server sends `kMagic`, a nonce of 32 bytes, and the ID of its run
 //      (a u8 length and the bytes);
 //   2. the client sends its own nonce, its `Hello`, and a proof that it knows
-//      the job's secret. A client without a secret sends an all-zero proof, so
-//      that the server can report this client, and closes the connection;
+//      the job's secret. A client without a secret sends an all-zero proof and
+//      closes the connection, so that the server can report this client;
 //   3. the server sends one frame, which proves that the server knows the
 //      secret: `Reply::ok`, or the reason why it rejects this client. If the
 //      proof is wrong, the server sends `kWrongProof` and closes the
@@ -37,7 +37,8 @@ namespace accelerate::store {
 constexpr std::string_view kMagic = "ACCSTOR2";
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kProofBytes = 32;
-/// The size of the length at the start of a frame; a u8 code follows.
+/// The size in bytes of the length field at the start of a frame; a u8 code
+/// follows.
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kHeaderBytes = kLengthBytes + 1;
 constexpr std::size_t kTagBytes = 16;
@@ -49,6 +50,8 @@ constexpr std::string_view kWrongProof{"\0\0\0\0\1", kHeaderBytes};
 /// memory with one frame.
 constexpr std::size_t kMaxFrame = std::size_t{64} << 20;
 
+/// The requests. The comments list the payload of the request → the payload of
+/// the reply.
 enum class Request : std::uint8_t {
   set = 1,             // key, value →
   get,                 // key, u64 timeout in ms → value; waits for the key

@@ -9,8 +9,8 @@
 
 namespace accelerate {
 
-/// Returns the ranges in `part.ranges` that other ranks cannot compute, as a
-/// list for `assign_ranges`.
+/// Returns the `own` ranges of each key in `part.ranges`, for `assign_ranges`.
+/// Other ranks need these ranges and cannot compute them.
 Json range_table(const Part& part);
 
 /// Turns the ranges of `part` into files. `tables` has the `range_table` of

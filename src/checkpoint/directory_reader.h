@@ -25,8 +25,8 @@ std::set<std::string> large_files(const Manifest& manifest);
 /// Reads one checkpoint. The arguments must outlive this object.
 class DirectoryReader {
  public:
-  /// Among the files that contain requested ranges, `options` selects those
-  /// that this rank verifies.
+  /// `options` selects which of the files with requested ranges this rank
+  /// verifies.
   DirectoryReader(
       std::filesystem::path folder,
       const Manifest& manifest,
@@ -37,9 +37,9 @@ class DirectoryReader {
   /// verified these files.
   void read_small_files();
 
-  /// Reads and verifies the other files, and returns the damaged files. Throws
-  /// `ArgumentError` if this rank requests elements that the checkpoint does
-  /// not have.
+  /// Reads and verifies the `large_files`, and returns those that are damaged.
+  /// Throws `ArgumentError` if this rank requests elements that the checkpoint
+  /// does not have.
   std::vector<Damage> read_tensors();
 
   LoadedCheckpoint take() { return std::move(loaded_); }

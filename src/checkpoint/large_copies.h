@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of states that are larger than the processor's caches.
+// Copies data that is larger than the processor's caches.
 #pragma once
 
 #include <cstddef>

@@ -32,9 +32,9 @@ struct RandomState {
   std::function<void(const at::Tensor&)> load;
 };
 
-/// Functions that save and load a small part of the run. A checkpoint may lack
-/// this part. `save` returns null if there is nothing to save. `load` must not
-/// fail.
+/// Functions that save and load a small part of the run's state. A checkpoint
+/// may lack this part. `save` returns null if there is nothing to save. `load`
+/// must not fail.
 struct RunDocument {
   std::function<Json()> save;
   std::function<void(const Json&)> load;
@@ -48,8 +48,8 @@ using CheckpointHook = std::function<void(
 /// Hooks, in the order in which they were added.
 class CheckpointHooks {
  public:
-  /// Adds a hook and returns a function that removes it. The function may be
-  /// called after this object is destroyed.
+  /// Adds a hook and returns a function that removes the hook. The returned
+  /// function may be called after this object is destroyed.
   [[nodiscard]] std::function<void()> add(CheckpointHook hook);
   bool empty() const { return hooks_->empty(); }
   void run(std::vector<TensorMap>& weights, const std::filesystem::path& folder)

@@ -20,8 +20,8 @@ struct RestoreOptions {
 /// Restores the state of a run from a verified checkpoint. Every rank checks
 /// the checkpoint before any rank changes anything. Collective.
 ///
-/// On every rank, throws a `FormatError` that lists everything that does not
-/// fit the run on any rank.
+/// With `options.strict`, throws a `FormatError` on every rank if anything does
+/// not fit the run on some rank. The error lists the problems of all ranks.
 LoadStateReport restore(
     const RunParts& run,
     const RegisteredState& registered,

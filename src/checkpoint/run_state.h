@@ -34,8 +34,8 @@ class RunState {
 
   /// Collects everything.
   CheckpointContents collect() const;
-  /// Collects only models, optimizers, accumulated gradient sums and buffers
-  /// that differ between ranks.
+  /// Collects only models, optimizers, buffers that may differ between ranks,
+  /// and accumulated gradient sums.
   CheckpointContents collect_models() const;
   /// Collects only models and optimizers.
   CheckpointContents collect_large() const;

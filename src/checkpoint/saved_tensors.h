@@ -21,7 +21,7 @@ namespace accelerate {
 struct SavedPiece {
   /// The index of the file in the list of files.
   std::size_t file = 0;
-  /// The index of the entry in the header of the file.
+  /// The index in `SafetensorsHeader::tensors` of the file.
   std::size_t entry = 0;
   /// The index of the first element in the flattened tensor.
   std::size_t first = 0;

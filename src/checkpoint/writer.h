@@ -130,8 +130,8 @@ class CheckpointWriter {
   /// Creates the folder for the next save on rank 0, unless `open_for_hooks`
   /// has already created it. Returns its path. Collective.
   std::filesystem::path open_folder(const Destination& to, Contents contents);
-  /// Of the ranks that write this checkpoint, returns the report of rank 0.
-  /// `reports` has the reports of all ranks in the run. Collective.
+  /// Returns the report of rank 0 of `group_`, the ranks that write this
+  /// checkpoint. `reports` has the reports of all ranks in the run. Collective.
   Json from_main_rank(const std::vector<Json>& reports);
 
   Group group_;

@@ -43,8 +43,9 @@ class StagingLock {
   /// Chooses the name of a new folder in `parent` and locks it. Does not create
   /// the folder. Throws `IoError`.
   static StagingLock create(const std::filesystem::path& parent);
-  /// Takes the lock of a folder whose writer is dead; empty if the writer may
-  /// be alive, or if another process has the lock or removed the file.
+  /// Takes and returns the lock of a folder whose writer is dead. Returns
+  /// nothing if the writer may be alive, or if another process has the lock or
+  /// removed the lock file.
   static std::optional<StagingLock> take_over(
       const std::filesystem::path& folder);
 

@@ -19,7 +19,7 @@ class ACCELERATE_API GroupBackends {
   static c10d::Backend& cpu(const Group& group);
   /// Returns the backend for tensors on the group's device, or null.
   static c10d::Backend* device(const Group& group);
-  /// Wraps the backend of `group` for host memory in a LibTorch process group.
+  /// Wraps the backend that `cpu` returns in a LibTorch process group.
   /// With this process group, tests and benchmarks compare this library's
   /// classes with LibTorch's.
   static c10::intrusive_ptr<c10d::ProcessGroup> process_group(

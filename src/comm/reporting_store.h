@@ -26,8 +26,8 @@ struct StoreErrorText {
   std::string hint;
 };
 
-/// Returns the text for a lost connection to the store in the process `owner`,
-/// for example "rank 0".
+/// Returns the text for a lost connection to the store. `owner` names the
+/// process that serves the store, for example "rank 0".
 StoreErrorText lost_store_text(const std::string& owner);
 
 /// Returns a store that forwards every request to `store` and throws

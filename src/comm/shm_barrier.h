@@ -29,8 +29,8 @@ namespace accelerate {
 /// its own object.
 class ShmBarrier {
  public:
-  /// Returns how many bytes of shared memory `size` ranks need, rounded up to
-  /// whole pages.
+  /// Returns how many bytes of shared memory a group of `size` ranks needs,
+  /// rounded up to whole pages.
   static std::size_t bytes(int size);
 
   /// `base` is an address in `memory`, at the same offset for each rank. The

@@ -15,8 +15,8 @@ namespace accelerate {
 /// An `Exchange` for ranks on one machine.
 class ShmExchange : public Exchange {
  public:
-  /// Returns how many bytes of shared memory `size` ranks need, rounded up to
-  /// whole pages.
+  /// Returns how many bytes of shared memory a group of `size` ranks needs,
+  /// rounded up to whole pages.
   static std::size_t bytes(int size);
 
   ShmExchange(

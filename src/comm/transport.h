@@ -76,8 +76,9 @@ class ACCELERATE_API Transport {
 
   virtual bool has_shared_memory() const { return false; }
 
-  /// Returns this rank's block of memory, which every rank can read and write.
-  /// May be called only if `has_shared_memory()` returns true.
+  /// Allocates one block of `bytes` bytes for each rank and returns this rank's
+  /// block. Every rank can read and write all blocks. May be called only if
+  /// `has_shared_memory()` returns true.
   ///
   /// Collective: each rank must pass the same number of bytes. Throws
   /// `OutOfMemoryError` on every rank if the allocation fails on any rank.

@@ -19,8 +19,8 @@ namespace accelerate {
 /// collective. The times distinguish the two cases.
 class WaitBeats {
  public:
-  /// Returns how many bytes of shared memory `size` ranks need, rounded up to
-  /// whole pages.
+  /// Returns how many bytes of shared memory a group of `size` ranks needs,
+  /// rounded up to whole pages.
   static std::size_t bytes(int size);
 
   /// `base` must initially point to zeros.

@@ -28,9 +28,9 @@ struct Call {
   std::shared_ptr<const void> memory = nullptr;
 };
 
-/// While this object exists, the messages of operations that this thread starts
-/// name `call`: the function that the user called, not the all-reduce inside
-/// it. `call` must outlive this object.
+/// While this object exists, messages about the operations that this thread
+/// starts contain the name of `call`: the function that the user called, not
+/// the all-reduce inside it. `call` must outlive this object.
 class CallScope {
  public:
   explicit CallScope(const Call& call);

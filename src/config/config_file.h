@@ -19,9 +19,9 @@ std::filesystem::path default_config_path(const Environment& environment);
 /// `python_path`.
 std::filesystem::path cpp_config_path(const std::filesystem::path& python_path);
 
-/// Throws `ConfigError` if a setting that chooses a program
-/// (`Setting::chooses_program`) was passed as a flag, and `apply_config_files`
-/// would reject the setting in a file next to `python_path`.
+/// Throws `ConfigError` if `python_path` is not in `config_folder` and a
+/// setting that chooses a program (`Setting::chooses_program`) was passed as a
+/// flag. `apply_config_files` would reject this setting in the saved file.
 void check_can_be_saved(
     const Settings& settings,
     const std::filesystem::path& python_path,
@@ -47,8 +47,8 @@ void apply_config_text(
 /// `accelerate_cpp.yaml` in the same folder if it exists. Returns the files
 /// that were read.
 ///
-/// Throws `ConfigError` if a file chooses a program, such as a compiler, and is
-/// not in `config_folder` or can be written by other users.
+/// Throws `ConfigError` if a file that chooses a program to run, such as a
+/// compiler, is outside `config_folder` or can be written by other users.
 std::vector<std::filesystem::path> apply_config_files(
     Settings& settings,
     const std::optional<std::string>& explicit_path,

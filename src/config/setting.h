@@ -48,7 +48,7 @@ struct Setting {
   std::vector<std::string> choices = {};
   std::int64_t minimum = 0;
   std::int64_t maximum = INT64_MAX;
-  std::string value_name = {};  ///< Stands for the value in help texts.
+  std::string value_name = {};  ///< Placeholder for the value in help texts.
   std::string help = {};
   SettingGroup group = SettingGroup::general;
   SettingFile file = SettingFile::none;

@@ -31,9 +31,10 @@ struct SlurmStep {
   std::vector<std::uint16_t> ports() const;
 };
 
-/// Expands the list of nodes in the variable `variable`: "node[01-03,7],login"
-/// becomes "node01", "node02", "node03", "node7", "login". Throws `ConfigError`
-/// if the list is malformed or has more than 65536 nodes.
+/// Expands a list of nodes from Slurm's environment variable `variable`:
+/// "node[01-03,7],login" becomes "node01", "node02", "node03", "node7",
+/// "login". Throws `ConfigError` if the list is malformed or has more than
+/// 65536 nodes.
 std::vector<std::string> expand_node_list(
     const char* variable, const std::string& list);
 

@@ -18,8 +18,8 @@ struct Variable {
   std::string help;
 };
 
-/// Returns all variables. Variables of settings come first, in the order of
-/// `all_settings`.
+/// Returns all environment variables. Those with `Use::setting` come first, in
+/// the order of `all_settings`.
 std::vector<Variable> all_variables();
 
 }  // namespace accelerate

@@ -26,7 +26,8 @@ struct Step {
   /// Number of units of the epoch (samples, or batches of a batch sampler) that
   /// all processes together have used after this step.
   std::int64_t used = 0;
-  /// The state of the stream after this step; null if the stream has no state.
+  /// The state of the dataset after this step, if the dataset is a stream that
+  /// has a state; otherwise null.
   Json stream_state = {};
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the steps of a stream in order, one step ahead.
+// Reads the steps of a stream (a dataset without indices; see
+// accelerate/dataset.h) in order, one step ahead.
 #pragma once
 
 #include <memory>

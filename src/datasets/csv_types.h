@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses CSV cells and infers the types of CSV columns, as Hugging Face
-// Datasets does with pandas.
+// Infers the types of CSV columns, as Hugging Face Datasets does with pandas.
 #pragma once
 
 #include <cstddef>
@@ -56,15 +55,16 @@ class TypeGuess {
     bool all_numbers = true;
     bool all_booleans = true;
     bool has_fraction = false;
-    // Offset of the first cell of each kind.
+    // Offsets of the first cell that is not missing, of the first such cell
+    // that is not a number, and of the first that is not a boolean.
     std::optional<std::size_t> first;
     std::optional<std::size_t> not_a_number;
     std::optional<std::size_t> not_a_boolean;
     // Offset of the first integer that does not fit in signed 64 bits.
     std::optional<std::size_t> large;
     IntegerStage stage = IntegerStage::signed_integers;
-    // Offset of the first cell of each kind whose text changes when its value
-    // is parsed and formatted.
+    // Offset of the first cell whose text would change if it were parsed as an
+    // integer, a real number or a boolean, and then formatted as text again.
     std::optional<std::size_t> not_written_integer;
     std::optional<std::size_t> not_written_real;
     std::optional<std::size_t> not_written_boolean;

@@ -42,7 +42,7 @@ class Dataset::Impl {
   datasets::TablePointer table_;
   Indices indices_;  // The selected rows; null for all rows, in table order.
   std::vector<Column> columns_;
-  std::vector<std::size_t> column_indices_;  // Index in the table.
+  std::vector<std::size_t> column_indices_;  // In `table_`, for each column.
 };
 
 namespace datasets {

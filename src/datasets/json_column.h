@@ -27,8 +27,8 @@ class JsonColumn {
       : type_(explicit_type), is_explicit_(explicit_type.has_value()) {}
 
   /// Adds a value. Returns a description of the problem if the value does not
-  /// match the earlier values. After the first part of the data, whole real
-  /// numbers do not change the type of a column of integers.
+  /// match the earlier values. If `is_first_part` is false, whole real numbers
+  /// do not change the type of a column of integers.
   std::optional<std::string> add(const Value& value, bool is_first_part);
 
   /// Records whether `value` contains text that is not a time; see `end_part`.
@@ -39,8 +39,8 @@ class JsonColumn {
     std::string text;
   };
 
-  /// Ends a part of the data. If every string in the part is a time, returns
-  /// the first one.
+  /// Ends a part of the data; Hugging Face Datasets reads each file in parts.
+  /// If every string in the part is a time, returns the first string.
   std::optional<Time> end_part();
 
   ColumnType type() const;

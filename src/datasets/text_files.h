@@ -16,8 +16,8 @@ namespace transformers::datasets {
 /// Text files and the offsets of their rows.
 class TextFiles {
  public:
-  /// Maps the files. Throws `IoError` for a file that cannot be read, and
-  /// `FormatError` for a file that is not UTF-8.
+  /// Maps the files into memory. Throws `IoError` for a file that cannot be
+  /// read, and `FormatError` for a file that is not UTF-8.
   explicit TextFiles(const Paths& paths);
 
   std::size_t count() const { return files_.size(); }

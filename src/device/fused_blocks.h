@@ -80,7 +80,7 @@ struct UnpaddedBatch {
 struct SummedEmbedding {
   at::Tensor words;
   at::Tensor positions;
-  at::Tensor types;   ///< If undefined, there are no types.
+  at::Tensor types;   ///< If undefined, there are no token types.
   at::Tensor weight;  ///< The norm's weight.
   at::Tensor shift;   ///< The norm's bias.
   at::Tensor ids;     ///< [B, T] in int64.

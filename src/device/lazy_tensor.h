@@ -16,11 +16,11 @@
 
 namespace accelerate {
 
-/// Returns a tensor whose values `compute` returns. The first operator that
-/// gets the tensor calls `compute`, with autograd enabled; this operator and
-/// all later operators get the computed tensor instead. If `compute` throws,
-/// the operator throws the same error, and the next operator calls `compute`
-/// again.
+/// Returns a tensor whose values are computed by `compute`. The first operator
+/// that gets the tensor calls `compute`, with autograd enabled; this operator
+/// and all later operators get the computed tensor instead. If `compute`
+/// throws, the operator throws the same error, and the next operator calls
+/// `compute` again.
 ///
 /// The lazy tensor has no memory, so taking its data pointer is an error. The
 /// lazy tensor is not part of an autograd graph, but the results of operators

@@ -91,7 +91,8 @@ class RecorderClient {
   /// be captured or replayed. An empty reason is not reported.
   virtual std::optional<std::string> why_eager(const Tensors& inputs) = 0;
   /// Returns the addresses that captured graphs contain, apart from the
-  /// addresses of the inputs. When one of them changes, all graphs are dropped.
+  /// addresses of the inputs. When a returned address changes, all graphs are
+  /// dropped.
   virtual std::vector<const void*> addresses() = 0;
   /// Captures `body(inputs)`. Each replay reads the same `inputs`, with new
   /// values. The GPU kernels that are launched during a capture do not run, so

@@ -13,8 +13,9 @@ namespace accelerate {
 bool chooses_xla(const Environment& environment);
 
 /// Opens all XLA devices of this process as `xla:0`, with the options in the
-/// environment variables, and makes `device_backend_of` return them. A second
-/// call returns the same object, or throws `StateError` if the options differ.
+/// environment variables, and makes `device_backend_of` return their backend. A
+/// second call returns the same object, or throws `StateError` if the options
+/// differ.
 ///
 /// Throws `ConfigError` for a variable with a wrong value, `UnsupportedError`
 /// if the library or the plugin cannot be used, and `StateError` if the process

@@ -16,11 +16,11 @@ namespace accelerate {
 
 struct XlaOptions {
   std::string plugin = {};  ///< Absolute path of a PJRT plugin.
-  /// The number of devices to use. If not set, all devices are used; the CPU
-  /// plugin then creates one.
+  /// The number of devices to use. If not set, the CPU plugin uses one device,
+  /// and any other plugin uses all devices.
   std::optional<std::int64_t> device_count = std::nullopt;
-  /// The folder in which compiled programs are stored. If empty, they are not
-  /// stored.
+  /// The folder in which compiled programs are stored. If empty, programs are
+  /// not stored.
   std::string cache = {};
   /// Whether an operator without a lowering is an error.
   bool strict = false;

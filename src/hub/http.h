@@ -35,8 +35,9 @@ struct Request {
   std::int64_t from = 0;
   /// Whether to stop at a redirect to another origin.
   bool stop_at_other_origin = false;
-  /// Receives the body of a response with status 200 or 206. If empty, the body
-  /// is stored in the response and must not exceed `max_body` bytes.
+  /// Receives the body of a response with status 200 or 206. All other bodies,
+  /// or all bodies if `sink` is empty, are stored in the response and must not
+  /// exceed `max_body` bytes.
   std::function<void(const Response& response, std::string_view bytes)> sink;
   std::size_t max_body = std::size_t{16} << 20;
 };

@@ -10,7 +10,7 @@
 
 namespace transformers::hub {
 
-/// Does the same as `resolve_folder`, with explicit options for tests.
+/// Like `resolve_folder`, but takes all options as arguments, for tests.
 std::filesystem::path resolve_model(
     const std::string& name_or_folder,
     const std::string& revision,

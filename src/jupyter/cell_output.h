@@ -11,7 +11,7 @@ namespace accelerate::jupyter {
 /// A part of a cell's output.
 struct OutputPiece {
   enum class Kind {
-    text,     ///< text for the stream
+    text,     ///< text that a client appends to the stream
     bar,      ///< the state of a progress bar, which replaces the previous one
     bar_end,  ///< the bar is complete; a later state belongs to another bar
   };
@@ -27,8 +27,8 @@ struct OutputPiece {
 /// text is not enough: a client starts a new output whenever the other stream
 /// prints, and this would split the bar.
 ///
-/// An output area supports carriage returns, but not the escape code that
-/// clears a line, so this class overwrites the line with spaces instead.
+/// The output area of a client supports carriage returns, but not the escape
+/// code that clears a line, so this class overwrites the line with spaces.
 class CellOutput {
  public:
   /// Returns the pieces in `bytes`. Holds back an incomplete character, escape

@@ -16,8 +16,8 @@ namespace accelerate::jupyter {
 
 struct InterpreterSetup {
   Environment environment;
-  /// The path of this program. Other files of the installation are found
-  /// relative to this path.
+  /// The path of this program, the Jupyter kernel. Other files of the
+  /// installation are found relative to this path.
   std::string kernel;
   Toolchain toolchain;
   /// Whether cells use plain C++, without LibTorch and this library.

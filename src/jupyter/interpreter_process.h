@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter as a child process of the kernel.
+// The interpreter as a child process of the Jupyter kernel.
 #pragma once
 
 #include <optional>
@@ -22,8 +22,8 @@ class InterpreterProcess {
   InterpreterProcess& operator=(const InterpreterProcess&) = delete;
   ~InterpreterProcess();
 
-  /// Descriptors to poll: `output` is stdout of the cell, `errors` is stderr of
-  /// the cell, and `replies` carries the interpreter's replies.
+  /// File descriptors to poll: `output` is stdout of the cell, `errors` is
+  /// stderr of the cell, and `replies` carries the interpreter's replies.
   int output() const { return output_.get(); }
   int errors() const { return errors_.get(); }
   int replies() const { return replies_.get(); }

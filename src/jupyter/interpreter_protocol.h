@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The protocol between the kernel and its interpreter. A packet consists of the
-// line `<kind> <length>\n` and a text of `length` bytes.
+// The protocol between the Jupyter kernel and its interpreter. A packet
+// consists of the line `<kind> <length>\n` and a text of `length` bytes.
 //
 // Requests to the interpreter, on the descriptor `kRequests`:
-//   setup    paths, one per line: accelerate, the kernel, libraries to load
+//   setup    paths, one per line: the `accelerate` command, the Jupyter kernel,
+//            libraries to load
 //   prelude  code that each interpreter, including a worker's, runs before any
 //            cell
 //   cell     code to run; the reply is sent when the code has finished

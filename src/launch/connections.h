@@ -137,7 +137,7 @@ class Connections {
   UniqueFd wake_;
   std::vector<Endpoint> bound_;
   std::vector<Listener> listeners_;
-  Clock::time_point paused_until_;  // Set when descriptors run out.
+  Clock::time_point paused_until_;  // Set when file descriptors run out.
   std::unordered_map<std::uint64_t, Connection> connections_;
   std::set<std::uint64_t> unauthenticated_;  // Oldest first.
   // The unauthenticated connections from the network, by address; oldest first.

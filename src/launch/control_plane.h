@@ -79,7 +79,7 @@ std::unique_ptr<ControlPlane> open_control_plane(
 struct MainMachineOptions {
   StoreServerOptions store;
   Endpoint endpoint;  ///< The endpoint to which other machines connect.
-  /// The port for the program; 0 selects a free port.
+  /// The program's MASTER_PORT; 0 selects a free port.
   std::uint16_t program_port = 0;
 };
 

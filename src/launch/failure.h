@@ -33,7 +33,8 @@ struct Failure {
   std::string status;                ///< The last status the rank reported.
   std::string exception;  ///< The exception the rank reported, if any.
   std::vector<std::string> last_lines;
-  /// Whether the kernel's OOM killer killed the rank; set only for SIGKILL.
+  /// Whether the Linux kernel's OOM killer has killed a process since the
+  /// workers started; set only if SIGKILL killed the rank.
   std::optional<bool> oom_kill;
   std::string log_path;
   /// The signal the launcher received before the rank exited, or 0.
@@ -63,7 +64,8 @@ std::string failure_body(const Failure& failure);
 std::vector<std::string> failure_hints(const Failure& failure);
 
 /// The exception that a worker wrote to its error file, in the format of
-/// torchrun's `record`. `text` is empty if the worker wrote no exception.
+/// torchrun's `@record` decorator. `text` is empty if the worker wrote no
+/// exception.
 struct ReportedError {
   std::string text;
   std::optional<double> timestamp;  ///< Seconds since 1970.

@@ -14,8 +14,8 @@ namespace accelerate {
 /// killed, the guardian removes it.
 ///
 /// The launcher keeps a file in the folder locked. If the guardian was killed
-/// as well, the next launch by the same user removes the folder, because its
-/// lock is free.
+/// as well, the next launch by the same user removes the folder, because the
+/// file is no longer locked.
 class LaunchDirectory {
  public:
   explicit LaunchDirectory(const Environment& environment);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages between the machines of a job. Each message is a JSON object in
-// an `exchange` request to the store of machine 0:
+// an `exchange` request to the store of machine 0. `rank` is the rank of the
+// sender's machine, and `restart` is the number of the generation:
 //
 //   join   {restart, machine}  answered when the rendezvous completes or fails
 //   poll   {rank}              answered with the next event, or `nothing` after
@@ -10,7 +11,8 @@
 //   done   {rank, restart}     all workers on the sender's machine have
 //                              exited
 //   status {rank}              answered with the status of all ranks
-//   steps  {rank, ranks}       the answer to the event `steps_wanted`
+//   steps  {rank, ranks}       the optimizer steps of the ranks on the sender's
+//                              machine; the answer to the event `steps_wanted`
 #pragma once
 
 #include <chrono>

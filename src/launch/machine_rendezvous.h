@@ -50,7 +50,7 @@ class MachineRendezvous {
   void remove(std::int64_t rank) { machines_.erase(rank); }
   /// Records a refused connection for the table in `missing_text`.
   void add_refusal(const std::string& address, const std::string& reason);
-  /// Returns whether a connection was refused because of its job secret.
+  /// Returns whether a connection was refused because of a wrong job secret.
   bool refused_a_secret() const;
 
   bool is_complete() const {

@@ -32,8 +32,9 @@ struct ModelSize {
 ModelSize size_from_config(const Json& config, const std::string& source);
 
 /// Reads the size from a safetensors file, a `config.json` or a folder. In a
-/// folder, reads the first of these that exists: the safetensors files that the
-/// index lists, `model.safetensors`, all safetensors files, `config.json`.
+/// folder, reads the first of these that exists: the files that
+/// `model.safetensors.index.json` lists, `model.safetensors`, all safetensors
+/// files, `config.json`.
 ModelSize read_model_size(const std::filesystem::path& path);
 
 /// Number of bytes that each process needs to train with Adam.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detects kills by the kernel's OOM killer.
+// Detects kills by the Linux kernel's OOM killer.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,12 @@ namespace accelerate {
 /// whole system.
 class OomKillMonitor {
  public:
+  /// `root` is prepended to the paths of the files in /proc and /sys, for
+  /// tests.
   explicit OomKillMonitor(const std::string& root = "");
 
   /// Returns whether an OOM kill has happened since construction; empty if the
-  /// kernel does not report OOM kills.
+  /// Linux kernel does not report OOM kills.
   std::optional<bool> happened() const;
 
  private:

@@ -36,7 +36,7 @@ struct RankTail {
 };
 
 /// Reads the workers' streams on its own thread, so that the launcher detects
-/// the death of a worker even while a terminal is blocked.
+/// the death of a worker even while a write to a terminal blocks.
 ///
 /// While only one rank prints, its bytes are copied unchanged. As soon as
 /// another rank prints, every line starts with `[rank]`.

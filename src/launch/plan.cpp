@@ -429,7 +429,7 @@ std::chrono::milliseconds rendezvous_timeout(const Settings& settings) {
           (key != "timeout" && key != "join_timeout")) {
         throw ConfigError(
             str_cat("--rdzv_conf does not support `", printable(pair), "`"),
-            "use `timeout=SECONDS`, the only option");
+            "use `timeout=SECONDS` or its synonym `join_timeout`");
       }
       const auto value = parse_double(pair.substr(equals + 1));
       const Setting& limits = *find_setting("rdzv_timeout");

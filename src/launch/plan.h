@@ -82,8 +82,8 @@ struct LaunchFiles {
   std::string store_socket() const;
   std::string error_file(std::int64_t rank) const;
   std::string progress_file(std::int64_t rank) const;
-  /// Returns a pattern that matches the log files of a rank; empty without log
-  /// files.
+  /// Returns a glob pattern that matches the log files of a rank; empty without
+  /// log files.
   std::string log_pattern(std::int64_t rank) const;
 };
 

@@ -34,8 +34,8 @@ class Screen {
   bool is_terminal() const { return is_terminal_; }
   /// Returns whether the reader of the output has exited.
   bool is_broken() const { return broken_; }
-  /// Returns the error code of the last write that lost bytes, for example
-  /// because the disk was full; 0 if no bytes were lost.
+  /// Returns the `errno` of the last write that lost bytes, for example because
+  /// the disk was full; 0 if no bytes were lost.
   int error() const { return error_; }
 
  private:

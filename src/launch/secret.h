@@ -25,8 +25,8 @@ std::string existing_job_secret(
     const Settings& settings, const Environment& environment);
 
 /// Returns a warning if an estimate of the secret's randomness is below 128
-/// bits, otherwise an empty string. A recorded handshake lets an attacker try
-/// secrets, so a secret must be hard to guess.
+/// bits, otherwise an empty string. An attacker who has recorded a handshake
+/// can test guesses offline, so a secret must be hard to guess.
 std::string weak_secret_warning(const std::string& secret);
 
 }  // namespace accelerate

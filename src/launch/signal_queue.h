@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receives the launcher's signals through a descriptor.
+// Lets the launcher read its signals from a file descriptor (`signalfd`).
 #pragma once
 
 #include <csignal>
@@ -23,7 +23,7 @@ class SignalQueue {
     int signal = 0;
     bool from_terminal = false;
   };
-  /// Returns a descriptor that is readable when a signal is pending.
+  /// Returns a file descriptor that is readable when a signal is pending.
   int fd() const { return fd_.get(); }
   std::optional<ReceivedSignal> take();
 

@@ -26,8 +26,9 @@ struct LocalWorker {
   std::optional<std::int64_t> step;
 };
 
-/// Returns the status as text. `statuses` contains the status of all ranks,
-/// from the store and from the other machines.
+/// Returns the status as text. `seconds` is the time since the workers started.
+/// `statuses` contains the status of all ranks, from the store and from the
+/// other machines.
 std::string status_text(
     double seconds,
     std::int64_t num_processes,

@@ -8,8 +8,8 @@
 
 namespace accelerate {
 
-/// The content of `../share/accelerate/toolchain.json`, relative to the
-/// binary's folder. The build writes this file.
+/// The content of `../share/accelerate/toolchain.json`, relative to the folder
+/// of the running binary. The build writes this file.
 struct Toolchain {
   std::string path;  ///< Path of the file; empty if there is no file.
   std::string compiler;

@@ -24,21 +24,22 @@ struct WorkerCommand {
   std::vector<int> cpus;
   std::string error_file;     ///< The worker writes its exception to this file.
   std::string progress_file;  ///< The worker writes its step to this file.
-  std::string log_pattern;    ///< Matches the worker's log files, for messages.
+  /// A glob pattern for the worker's log files, shown in messages.
+  std::string log_pattern;
 };
 
 /// How the worker's streams are connected.
 struct WorkerStreams {
   bool out_is_terminal = false;
   bool err_is_terminal = false;
-  bool reads_our_input = false;
+  bool reads_our_input = false;  ///< Whether it inherits the launcher's stdin.
   /// Whether the worker stays in the launcher's Unix process group, so that
   /// Ctrl-C and similar keys reach the worker directly.
   bool shares_group = false;
 };
 
-/// A started worker. The process stays a zombie until `reap` is called, so that
-/// the system cannot reuse its PID and process group ID.
+/// A started worker. When it exits, the process stays a zombie until `reap` is
+/// called, so that the system cannot reuse its PID and process group ID.
 struct WorkerProcess {
   std::int64_t rank = 0;
   pid_t pid = -1;

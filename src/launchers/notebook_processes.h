@@ -20,8 +20,8 @@ struct NotebookProcesses {
 };
 
 /// Returns the number of GPUs that `CUDA_VISIBLE_DEVICES` exposes, or 0 if
-/// `ACCELERATE_USE_CPU` is true. Does not initialize CUDA, because the process
-/// forks later.
+/// `ACCELERATE_USE_CPU` is true. Counts the GPUs' device files in `devices` and
+/// does not initialize CUDA, because the process forks later.
 int count_gpus(
     const Environment& environment,
     const std::filesystem::path& devices = "/dev");

@@ -37,8 +37,8 @@ class PendingSteps {
   bool is_empty() const { return flags_.empty(); }
   bool is_full() const { return size() >= kMaxPending; }
   std::int64_t size() const { return static_cast<std::int64_t>(flags_.size()); }
-  /// Returns whether there is a pending step whose skip flag can be read
-  /// without waiting. Checks only the oldest pending step.
+  /// Returns whether the skip flag of the oldest pending step can be read
+  /// without waiting; false if no step is pending.
   bool is_ready() const { return !is_empty() && flags_.front()->is_ready(); }
 
   /// Adds a pending step. The optimizer's parameter groups must already have

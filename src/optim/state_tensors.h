@@ -10,9 +10,9 @@
 namespace accelerate {
 
 /// Returns the state tensors of all parameters, one parameter after the other.
-/// If a state tensor does not exist yet or is not used, its element is
-/// undefined. For an optimizer from another library, the elements are undefined
-/// or missing.
+/// The list has an undefined tensor for each parameter without state, and for
+/// each state tensor that is not used. For an optimizer from another library,
+/// the list has no defined tensors.
 std::vector<at::Tensor> state_tensors(torch::optim::Optimizer& optimizer);
 
 }  // namespace accelerate

@@ -29,8 +29,9 @@ void advance(const std::vector<at::Tensor>& counters);
 void undo_skipped_step(
     const std::vector<at::Tensor>& counters, const at::Tensor& found_inf);
 
-/// Moves the step counters of each parameter group into one tensor. Applies
-/// only to this library's AdamW and Adam; does nothing for other optimizers.
+/// Moves the step counters of each parameter group into one tensor per group.
+/// Applies only to this library's AdamW and Adam; does nothing for other
+/// optimizers.
 void pack_step_counters(torch::optim::Optimizer& optimizer);
 
 }  // namespace accelerate

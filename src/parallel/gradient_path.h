@@ -43,9 +43,9 @@ class GradientPath {
   /// part of the accumulated sum.
   ///
   /// With `overlap`, the all-reduce overlaps with the backward pass. If several
-  /// paths share a backward pass, only one path may use `overlap`, and the
-  /// `end` of this path must be called first. Otherwise, ranks could start the
-  /// all-reduces of the paths in different orders.
+  /// paths share a backward pass, only one path may use `overlap`, and its
+  /// `end` must be called before the `end` of the other paths. Otherwise, ranks
+  /// could start the all-reduces of the paths in different orders.
   virtual void begin(Sync sync, bool overlap = true) = 0;
   /// Finishes a backward pass that has returned. Collective with `Sync::now`
   /// and `Sync::hidden`.

@@ -87,8 +87,8 @@ class Strategy {
   /// make, gradients are reduced only at the end of a backward pass.
   virtual std::shared_ptr<OperatorCollectives> operator_collectives() = 0;
 
-  /// Returns the part of `parameter` whose optimizer state this rank holds and
-  /// that this rank's optimizer updates.
+  /// Returns the elements of `parameter` that this rank updates. The rank holds
+  /// the optimizer state of only these elements.
   virtual FlatRange owned_range(const at::Tensor& parameter) const = 0;
   /// Returns why a whole backward pass cannot be captured in a CUDA graph.
   /// Empty if a backward pass can be captured.

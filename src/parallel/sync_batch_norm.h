@@ -14,11 +14,12 @@
 
 namespace accelerate {
 
-/// Synchronizes one batch norm; one of its tensors is marked. In training,
-/// the forward pass of `aten::batch_norm` uses the mean and variance of the
-/// rows of all ranks, and the backward pass uses the gradient sums of all
-/// ranks. The gradients of weight and bias are local to this rank; the strategy
-/// averages them.
+/// Synchronizes one batch norm. One tensor of the batch norm is marked with
+/// this object, so that `intercept` gets each operator call that uses the
+/// tensor. In training, the forward pass of `aten::batch_norm` uses the mean
+/// and variance of the rows of all ranks, and the backward pass uses the
+/// gradient sums of all ranks. The gradients of weight and bias are local to
+/// this rank; the strategy averages them.
 ///
 /// Ranks may have different numbers of rows, or none. Statistics are computed
 /// in fp32, or in fp64 for fp64 inputs, and combined in fp64.
@@ -27,8 +28,8 @@ class SyncBatchNorm : public Interceptor {
   struct Options {
     /// The name of the module in error messages.
     std::string name;
-    /// Null with one process: the interceptor then only records that the
-    /// operator was called.
+    /// Null with one process: nothing is synchronized then, but `was_reached`
+    /// still works.
     std::shared_ptr<OperatorCollectives> collectives = nullptr;
     /// Whether the module is in training mode. During evaluation, nothing is
     /// synchronized, even if the batch norm has no running statistics and uses
@@ -40,7 +41,8 @@ class SyncBatchNorm : public Interceptor {
 
   void intercept(InterceptedCall& call) override;
 
-  /// Returns whether a batch norm got the marked tensor at least once.
+  /// Returns whether `aten::batch_norm` was called with the marked tensor at
+  /// least once.
   bool was_reached() const { return reached_; }
   const std::string& name() const { return options_.name; }
 

@@ -102,7 +102,8 @@ std::vector<at::Tensor> slice(
 std::vector<at::Tensor> concatenate(
     const std::vector<std::vector<at::Tensor>>& lists, std::int64_t dim) {
   if (lists.empty()) {
-    throw ArgumentError("concatenate got no nests", "pass at least one nest");
+    throw ArgumentError(
+        "concatenate got no tensors", "pass at least one nest of tensors");
   }
   for (const auto& list : lists) {
     if (list.size() != lists.front().size()) {
@@ -113,7 +114,7 @@ std::vector<at::Tensor> concatenate(
               " and ",
               list.size(),
               " tensors"),
-          "pass nests with the same structure");
+          "pass nested containers of tensors with the same structure");
     }
   }
   std::vector<at::Tensor> joined;

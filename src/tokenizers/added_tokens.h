@@ -26,8 +26,8 @@ struct AddedToken {
   bool rstrip = false;
   bool normalized = true;
   bool special = false;
-  /// The text that decoding writes: `content`, which is normalized if
-  /// `was_normalized` is true.
+  /// The text that decoding writes: `content`, normalized if `was_normalized`
+  /// is true.
   std::string display = {};
   /// Whether a token with this text was ever added with `normalized` set. If
   /// so, decoding writes the normalized text, as in Hugging Face `tokenizers`.
@@ -47,7 +47,8 @@ struct Segment {
 /// same position, the finder returns the longest one.
 class TokenFinder {
  public:
-  /// Adds a token. If two tokens have the same text, the first one is found.
+  /// Adds a token, which `find` reports by its `index`. If several tokens have
+  /// the same text, only the one that was added first is found.
   void add(std::string_view text, std::size_t index);
   bool empty() const { return first_bytes_.empty(); }
   /// Calls `on_match(begin, end, index)` for non-overlapping matches.
@@ -78,7 +79,8 @@ class AddedTokens {
   /// the vocabulary's id for the text, or else the next free id. Throws
   /// `FormatError` when there are too many tokens.
   std::uint32_t add(AddedToken token, const Vocabulary& vocabulary);
-  /// Prepares the search for tokens. Must be called after the last `add`.
+  /// Prepares `split` and sets `AddedToken::display`. Must be called after the
+  /// last `add`. `normalizer` may be null.
   void prepare(const Normalizer* normalizer);
 
   /// Splits a text at the added tokens that it contains. Looks only for tokens
@@ -114,7 +116,7 @@ class AddedTokens {
       by_content_;
   std::unordered_map<std::uint32_t, std::size_t> by_id_;
   std::unordered_set<std::string, TextHash, std::equal_to<>> special_texts_;
-  std::uint32_t next_id_ = 0;  // The largest id plus one.
+  std::uint32_t next_id_ = 0;  // The largest id of an added token plus one.
   TokenFinder before_normalization_;
   TokenFinder after_normalization_;
 };

@@ -12,7 +12,8 @@ namespace transformers::tokenizers {
 /// Calls `work(index, workspace)` for every index below `count` on
 /// `num_threads` threads. If `num_threads` is 0, uses up to one thread per
 /// logical CPU core, and fewer if `bytes`, the total size of the texts, is
-/// small. If any call throws, rethrows the exception from the smallest index.
+/// small. If any calls throw, rethrows the exception from the call with the
+/// smallest index.
 void for_each_text(
     const Engine& engine,
     std::size_t count,

@@ -24,7 +24,8 @@ struct Pipeline {
   std::unique_ptr<Decoder> decoder;  // May be null.
   AddedTokens added_tokens;
   /// The content of tokenizer.json without `$.model.vocab` and
-  /// `$.model.merges`; `model` returns these two.
+  /// `$.model.merges`, which `Model::vocab_json` and `Model::merges_json`
+  /// return.
   accelerate::Json description;
   /// Whether the model takes raw bytes instead of GPT-2's byte characters.
   bool model_reads_raw_bytes = false;
@@ -43,15 +44,16 @@ struct TokenizerJson {
 TokenizerJson split_tokenizer_json(
     std::string_view text, const std::string& source, bool mapped = false);
 
-/// The settings of a tokenizer.json that are defaults for calls.
+/// The settings in a tokenizer.json that are defaults for the options of a call
+/// to the tokenizer.
 struct SavedCallSettings {
   std::optional<Side> truncation_side;
   std::optional<Side> padding_side;
   std::optional<std::string> pad_token;
 };
 
-/// Reads `truncation` and `padding`. Throws `FormatError` with the JSON path if
-/// they are not valid.
+/// Reads `$.truncation` and `$.padding` of a tokenizer.json. Throws
+/// `FormatError` with the JSON path if they are not valid.
 SavedCallSettings read_call_settings(const JsonNode& root);
 
 /// Creates the stages from the text of a tokenizer.json: calls

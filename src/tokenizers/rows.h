@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds rows from the tokens of one or two texts: truncation, special tokens
-// and padding.
+// Builds rows (`Encoding`) from the tokens of one or two texts: truncation,
+// special tokens and padding.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace transformers::tokenizers {
 struct ResolvedOptions {
   PaddingStrategy padding = false;
   TruncationStrategy truncation = false;
-  // The maximum length for padding and truncation.
+  // The maximum length for padding and truncation, in tokens.
   std::int64_t max_length = 0;
   std::int64_t stride = 0;
   std::int64_t pad_to_multiple_of = 1;
@@ -43,19 +43,20 @@ ResolvedOptions resolve_options(
     const TokenizerConfig& config,
     std::optional<std::int64_t> pad_id);
 
-/// Builds the row for a text or a pair. If `resolved.overflow` is true, also
-/// builds the rows for the parts that truncation cut off. `second` is null for
-/// a single text.
+/// Builds the row for a text or a pair. If `resolved.overflow` is true, the
+/// row's `overflowing` holds the rows for the parts that truncation cut off.
+/// `second` is null for a single text.
 Encoding make_row(
     const Tokens& first,
     const Tokens* second,
     const PostProcessor& post_processor,
     const ResolvedOptions& resolved);
 
-/// Pads a row to `length`.
+/// Pads a row to `length` tokens.
 void pad_row(
     Encoding& row, std::size_t length, const ResolvedOptions& resolved);
-/// Pads rows, including the rows for the parts that truncation cut off.
+/// Pads rows as `resolved` requires, including the rows for the parts that
+/// truncation cut off.
 void pad_rows(std::vector<Encoding>& rows, const ResolvedOptions& resolved);
 
 }  // namespace transformers::tokenizers

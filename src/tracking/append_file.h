@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log file that never contains half an entry.
+// A log file to which only complete entries are added.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class AppendFile {
  public:
   AppendFile() = default;
   /// Opens a file for appending. Creates the file and its folders if they are
-  /// missing. Throws `IoError`.
+  /// missing. Throws `IoError` if that fails.
   explicit AppendFile(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -44,7 +44,7 @@ class AppendFile {
   UniqueFd fd_;
   std::uint64_t size_ = 0;
   std::string buffer_;
-  std::vector<std::size_t> entry_ends_;  // In the buffer.
+  std::vector<std::size_t> entry_ends_;  // Offsets in the buffer.
 };
 
 /// Shortens the file to `size` bytes and closes it. Removes the file if nothing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checksum of TensorBoard's event files.
+// The checksums of TensorBoard's event files, PNG files and W&B's files.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ std::uint32_t crc32c(std::string_view bytes);
 /// checksums.
 std::uint32_t masked_crc32c(std::string_view bytes);
 
-/// Returns the CRC-32 checksum of PNG files.
+/// Returns the CRC-32 checksum, which PNG files and W&B's files contain.
 std::uint32_t crc32(std::string_view bytes);
 
 }  // namespace accelerate

@@ -11,9 +11,10 @@
 
 namespace accelerate {
 
-/// Returns the path of a key's file, relative to the folder of its kind of
-/// plot. Each part of the key before the last `/` becomes a folder. Different
-/// keys have different paths, and no path is a parent folder of another path.
+/// Returns the path of a key's file, relative to `plots/metrics` or
+/// `plots/images`. Each part of the key before the last `/` becomes a folder.
+/// Different keys have different paths, and no path is a parent folder of
+/// another path.
 std::filesystem::path dvc_path(const std::string& key, const char* extension);
 
 /// Returns the header of a metric's file.
@@ -27,9 +28,9 @@ std::string dvc_row(
 /// Returns a value as it is stored in `metrics.json`.
 Json dvc_summary_value(const TrackedValue& value);
 
-/// Sets the value of a key in `summary`, where the parts of a key are nested.
-/// If that is impossible because both `a` and `a/b` are keys, the key that is
-/// set second becomes a single member that is not nested.
+/// Sets the value of a key in `summary`, where the key `a/b` is the member `b`
+/// of the member `a`. If that is impossible because both `a` and `a/b` are
+/// keys, the key that is set second becomes a single member that is not nested.
 void set_dvc_summary(Json& summary, const std::string& key, const Json& value);
 
 /// The last row of a metric's file.
@@ -40,7 +41,8 @@ struct DvcHistory {
 };
 
 /// Removes the rows that are newer than `keep_until_us` and the remains of a
-/// row that was not completely written. Removes the file if no row is left.
+/// row that was not completely written. Returns the last row that is left.
+/// Removes the file if no row is left.
 DvcHistory cut_dvc_history(
     const std::filesystem::path& path, std::int64_t keep_until_us);
 

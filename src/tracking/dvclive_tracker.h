@@ -55,7 +55,8 @@ class DvcliveTracker : public GeneralTracker {
   /// exist.
   std::string dvc_yaml_text(bool params, bool tables, bool images) const;
   bool is_own_dvc_yaml(const std::string& text) const;
-  /// Reads the summary, and sets its values to the last ones in the tables.
+  /// Reads `metrics.json`, and replaces its values with the last values in the
+  /// tables.
   void read_summary(const Histories& histories);
 
   std::filesystem::path folder_;
@@ -68,7 +69,7 @@ class DvcliveTracker : public GeneralTracker {
   std::map<std::string, std::vector<std::string>> rows_;  // By key.
   Json summary_ = Json::object();
 
-  // The thread that trains reads `run_` while `resume` may change it.
+  // Guards `run_`: the training thread may read it while `resume` changes it.
   mutable std::mutex mutex_;
   std::string run_;
 };

@@ -21,8 +21,9 @@ namespace accelerate {
 /// ascending order. A checkpoint stores the time of the last call before it was
 /// saved. `resume` removes newer entries, because the resumed run logs them
 /// again. An entry that does not come from a call to `log`, such as the
-/// configuration, has the time `opened_us`. That time is before all later
-/// calls, even if the tracker's thread writes the entry after some of them.
+/// configuration, has the time `opened_us`. That time is earlier than every
+/// call to `log` after `start` or `resume`, even if the tracker's thread writes
+/// the entry after the values of such a call.
 class FileTracker : public GeneralTracker {
  public:
   bool requires_logging_directory() const override { return true; }
@@ -60,7 +61,7 @@ class FileTracker : public GeneralTracker {
   std::string run() const;
 
   TrackerSetup setup_;
-  // The thread that trains reads `run_` while `resume` may change it.
+  // Guards `run_`: the training thread may read it while `resume` changes it.
   mutable std::mutex mutex_;
   std::string run_;
   std::int64_t opened_us_ = 0;

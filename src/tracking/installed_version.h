@@ -22,9 +22,9 @@ std::optional<std::filesystem::path> python_on_path(
 std::optional<std::string> installed_version(
     const std::string& package, const Environment& environment);
 
-/// Prints a warning if a version of `package` other than `supported`, such as
-/// `0.31`, is installed. The format that the tracker of the same name writes is
-/// private to the package, and may differ between versions.
+/// Prints a warning if the installed version of `package` is not `supported`;
+/// `0.31` includes `0.31.2`. The format that the tracker of the same name
+/// writes is private to the package, and may differ between versions.
 void warn_about_other_version(
     const std::string& package,
     const std::string& supported,

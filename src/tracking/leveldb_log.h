@@ -10,10 +10,10 @@
 
 namespace accelerate {
 
-/// Returns the bytes that add `record` to a file of `file_size` bytes. A record
-/// that crosses the end of a block is divided into chunks; each chunk has a
-/// checksum, its length and its place in the record. W&B uses plain CRC-32
-/// checksums, whereas LevelDB uses masked CRC-32C.
+/// Returns the bytes to append to a file of `file_size` bytes to add `record`.
+/// A record that crosses the end of a block is divided into chunks; each chunk
+/// has a checksum, its length and its place in the record. W&B uses plain
+/// CRC-32 checksums, whereas LevelDB uses masked CRC-32C.
 std::string framed_log_record(std::string_view record, std::uint64_t file_size);
 
 /// Reads the records of a file.

@@ -70,7 +70,7 @@ class MlflowTracker : public GeneralTracker {
   // After `resume`: the last step of each metric that the server has.
   std::map<std::string, std::int64_t> last_steps_;
 
-  // Guards the id, which the thread that trains also reads.
+  // Guards `run_id_`, which the training thread also reads.
   mutable std::mutex mutex_;
   std::string run_id_;
 };

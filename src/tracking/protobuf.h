@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the Protocol Buffers encoding that event files need.
+// The part of the Protocol Buffers encoding that the files of TensorBoard and
+// W&B need.
 #pragma once
 
 #include <cstdint>

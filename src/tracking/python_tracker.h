@@ -26,8 +26,8 @@ struct PythonTrackerLimits {
 /// child process dies or hangs, each call throws `IoError` with the reason.
 class PythonTracker : public GeneralTracker {
  public:
-  /// `name` is a service, or `module:Class` for a subclass of the Python class
-  /// `accelerate_cpp.GeneralTracker`.
+  /// `name` names a service, or is `module:Class` for a subclass of the Python
+  /// class `accelerate_cpp.GeneralTracker`.
   explicit PythonTracker(std::string name, PythonTrackerLimits limits = {});
 
   std::string name() const override { return name_; }
@@ -41,7 +41,7 @@ class PythonTracker : public GeneralTracker {
   std::chrono::milliseconds finish_timeout() const override;
 
  private:
-  /// Sends a request; throws the error in the answer.
+  /// Sends a request; throws the error in the answer, if there is one.
   void call(const Json& request, std::chrono::milliseconds timeout);
 
   std::string name_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SQLite databases. libsqlite3 is loaded at the first use, so that a program
-// without such a database also runs on machines without libsqlite3.
+// that uses no SQLite database also runs on machines without libsqlite3.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ struct sqlite3_stmt;
 
 namespace accelerate {
 
-/// The library has this name in every distribution.
+/// The library has this file name in every Linux distribution.
 constexpr char kSqliteLibrary[] = "libsqlite3.so.0";
 
 /// Throws `UnsupportedError` if libsqlite3 is not installed.
@@ -23,13 +23,13 @@ void require_sqlite(const char* file = kSqliteLibrary);
 /// An open database. All functions throw `IoError` with SQLite's message.
 class SqliteDatabase {
  public:
-  /// Opens or creates a database. Operations wait for other processes for up to
-  /// `timeout`.
+  /// Opens or creates a database. While another process has locked it,
+  /// operations wait for up to `timeout`.
   SqliteDatabase(
       const std::filesystem::path& path, std::chrono::milliseconds timeout);
   SqliteDatabase(const SqliteDatabase&) = delete;
   SqliteDatabase& operator=(const SqliteDatabase&) = delete;
-  /// Undoes a transaction that is not committed.
+  /// Closes the database. Rolls back a transaction that is not committed.
   ~SqliteDatabase();
 
   /// Runs statements without parameters and ignores their rows.
@@ -55,7 +55,7 @@ class SqliteStatement {
   void bind(int index, std::int64_t number);
   /// Goes to the next row; returns false if there is none.
   bool step();
-  /// Runs the statement to its end, and prepares it for other parameters.
+  /// Runs the statement to its end, and resets it for new parameters.
   void run();
 
   std::string text(int column) const;

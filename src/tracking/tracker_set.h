@@ -18,7 +18,7 @@ namespace accelerate {
 /// Starts trackers, passes every call to each of them, and finishes them. Sets
 /// the step and the time of each call.
 ///
-/// Thread safety: use this object only from the thread that trains.
+/// Thread safety: use this object only from the training thread.
 class TrackerSet {
  public:
   explicit TrackerSet(const TrackerLimits& limits = {});

@@ -11,7 +11,7 @@
 namespace accelerate {
 
 /// Returns the folder of Trackio's files: TRACKIO_DIR, or else `trackio` in
-/// Hugging Face's folder.
+/// `hugging_face_home`.
 std::filesystem::path trackio_folder(const Environment& environment);
 
 /// Returns the name of a project's files: the letters, digits, `-` and `_` in

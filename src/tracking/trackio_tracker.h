@@ -29,7 +29,7 @@ class TrackioTracker : public GeneralTracker {
  public:
   static constexpr char kName[] = "trackio";
 
-  /// Waits for other programs that use the database for up to `timeout`.
+  /// While another program has locked the database, waits for up to `timeout`.
   explicit TrackioTracker(
       Environment environment = Environment::of_this_process(),
       std::chrono::milliseconds timeout = std::chrono::seconds(10));
@@ -60,7 +60,8 @@ class TrackioTracker : public GeneralTracker {
   std::filesystem::path file(const char* extension) const;
   void add_row(std::int64_t step, std::int64_t time_us, const Json& metrics);
   Json image_entry(std::int64_t step, const EncodedImage& image);
-  /// Writes everything in one transaction.
+  /// Deletes the rows that were logged after the checkpoint, and writes `rows`
+  /// and the configuration, in one transaction.
   void write(const std::vector<Row>& rows);
   void insert(SqliteDatabase& database, const std::vector<Row>& rows);
   void warn_if_newer(bool newer);
@@ -81,7 +82,7 @@ class TrackioTracker : public GeneralTracker {
   bool warned_ = false;
   std::optional<std::int64_t> delete_after_us_;
 
-  // The thread that trains reads `run_` while `resume` may change it.
+  // Guards `run_`: the training thread may read it while `resume` changes it.
   mutable std::mutex mutex_;
   Run run_;
 };

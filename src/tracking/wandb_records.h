@@ -16,15 +16,15 @@
 
 namespace accelerate {
 
-/// Returns the first bytes of a file.
+/// Returns the bytes with which each file begins, before the first record.
 std::string wandb_file_header();
 
-/// Returns a record with the number `number`. `kind` is the field of `Record`
-/// that holds `content`.
+/// Returns the encoded protobuf message `Record` with the record number
+/// `number`. `kind` is the field of `Record` that holds `content`.
 std::string wandb_record(
     std::int64_t number, int kind, std::string_view content);
 
-// Fields of `Record`.
+// Field numbers of `Record`.
 inline constexpr int kWandbHistory = 2;
 inline constexpr int kWandbSummary = 3;
 inline constexpr int kWandbConfig = 5;
@@ -34,7 +34,8 @@ inline constexpr int kWandbExit = 18;
 inline constexpr int kWandbHeader = 21;
 
 std::string wandb_header_content();
-/// `first_step` is set if an uploaded file has the steps before it.
+/// `first_step` is set only if an uploaded file has the steps before
+/// `first_step`.
 std::string wandb_run_content(
     const WandbOptions& options,
     std::int64_t start_us,
@@ -52,7 +53,7 @@ struct WandbRow {
 
   /// Sets the value of a key. Members of an object become nested keys.
   void set(const std::string& key, const Json& value);
-  /// Returns the items of all keys.
+  /// Returns the encoded items of all keys, concatenated.
   std::string encoded() const;
   /// Returns the records of this row; the first has the number `first_number`.
   std::vector<std::string> records(std::int64_t first_number) const;

@@ -57,14 +57,15 @@ class WandbTracker : public FileTracker {
  private:
   /// Writes the records at the beginning of a file.
   void begin_file();
-  /// Returns whether values for this step are ignored.
+  /// Returns whether values for this step are ignored: the tracker is disabled,
+  /// or the uploaded file has the step.
   bool skips(std::int64_t step) const;
   /// Returns the row of this step, which becomes the last row of the file.
   WandbRow& row_of(std::int64_t step, std::int64_t time_us);
-  /// Writes the row to the file's buffer, if it has changed since it was
-  /// written.
+  /// Writes `row_` to the file's buffer, unless the row was already written and
+  /// has not changed since.
   void write_row();
-  /// Removes the row from the file, if it is there.
+  /// Removes `row_` from the file, if it was written there.
   void take_row_back();
   void write_records(const std::vector<std::string>& records);
   /// Returns how many seconds the run has run, not counting the time between
@@ -79,7 +80,7 @@ class WandbTracker : public FileTracker {
   std::int64_t started_us_ = 0;
   std::int64_t runtime_us_ = 0;  // Of the last row that the file had.
   std::optional<std::int64_t> first_step_;
-  /// The end of the file that this run continues in a new file.
+  /// The end of the uploaded file, if this run continues it in a new file.
   std::optional<WandbPosition> uploaded_;
   std::optional<WandbRow> row_;
   bool row_changed_ = false;

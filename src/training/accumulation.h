@@ -63,7 +63,8 @@ class Accumulation {
 
  private:
   GradientAccumulationPlugin plugin_;
-  /// Micro-steps since the beginning or the last forced synchronization.
+  /// Number of micro-steps so far. Starts again at 0 when the last batch of a
+  /// loader forces a synchronization.
   std::int64_t step_ = 0;
   /// Micro-steps in the current micro-batch group so far.
   std::int64_t in_group_ = 0;

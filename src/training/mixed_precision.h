@@ -20,7 +20,7 @@ namespace accelerate {
 /// Enables autocast for the models of one Accelerator. Modules that derive from
 /// `AutocastModule` enable autocast during `forward`. For other modules,
 /// autocast is enabled in the thread that prepares the module and stays
-/// enabled.
+/// enabled, unless the scope is `AutocastScope::manual`.
 ///
 /// Thread safety: use this object only from the thread that runs the training
 /// loop.

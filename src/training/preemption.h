@@ -7,10 +7,10 @@
 namespace accelerate {
 
 /// Installs handlers for SIGTERM and SIGUSR1. From then on, these signals no
-/// longer kill the process; `preemption_requested` reports them. All SIGTERMs
-/// within the launcher's grace period (30 s without `accelerate launch`) count
-/// as one; a later SIGTERM kills the process. Only the first call has an
-/// effect.
+/// longer kill the process; `preemption_requested` reports them. After the
+/// first SIGTERM, further SIGTERMs are ignored during the launcher's grace
+/// period (30 s without `accelerate launch`); after this period, a SIGTERM
+/// kills the process. Only the first call of this function has an effect.
 void install_preemption_handlers();
 
 /// Returns whether the process has received SIGTERM or SIGUSR1 since

@@ -41,7 +41,8 @@ class SyncBatchNorms {
   void convert(torch::nn::Module& model);
   void convert(const BatchNorm& batch_norm);
 
-  /// Returns whether forward passes communicate.
+  /// Returns whether forward passes may contain collectives, that is, whether
+  /// there are several ranks and a synchronized batch norm.
   bool communicate();
 
   /// Throws `StateError` if a batch norm was used in training, but its operator

@@ -97,7 +97,8 @@ class TrainingStep {
   /// `count` may be negative.
   void add_updates(std::int64_t count) { updates_ += count; }
 
-  /// Returns whether buffers may differ between ranks now.
+  /// Returns whether a checkpoint must contain the buffers of every rank,
+  /// because they may differ now.
   bool has_rank_buffers() const;
 
  private:

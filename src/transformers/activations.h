@@ -16,8 +16,8 @@ using Activation = at::Tensor (*)(const at::Tensor&);
 /// throws an `UnsupportedError` that lists the known names.
 Activation activation(const std::string& name);
 
-/// Returns the kind of the activation function called `name`, for the
-/// description of a block.
+/// Returns the kind of the activation function called `name`, for the options
+/// of a fused block. Throws the same error as `activation`.
 accelerate::ActivationKind activation_kind(const std::string& name);
 
 }  // namespace transformers

@@ -29,12 +29,12 @@ enum class LabelKind {
 /// The limits of a model: the values that its inputs may have.
 struct BatchLimits {
   at::Tensor words_VD;  ///< The table that `input_ids` index.
-  /// Largest number of tokens. If 0, there is no limit.
+  /// Largest number of tokens in a row. If 0, there is no limit.
   std::int64_t positions = 0;
-  /// The position of the first token. The table of positions has this many more
-  /// rows than `positions`.
+  /// The position id of the first token. The table of position embeddings has
+  /// this many more rows than `positions`.
   std::int64_t first_position = 0;
-  /// If set, tokens with this id do not count toward `positions`.
+  /// If set, tokens with this token id do not count toward `positions`.
   std::optional<std::int64_t> skipped_id = std::nullopt;
   std::int64_t types = 0;  ///< Number of token types. If 0, types are ignored.
   LabelKind labels = LabelKind::none;

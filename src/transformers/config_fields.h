@@ -112,7 +112,8 @@ class FieldWriter {
   std::map<std::string, accelerate::Json> members_;
 };
 
-/// Checks the values of fields. Throws `ArgumentError`.
+/// Checks fields: throws `ArgumentError` if a dropout rate is not between 0 and
+/// 1.
 class FieldChecker {
  public:
   void operator()(std::string_view key, double value) const;
@@ -122,7 +123,7 @@ class FieldChecker {
       (*this)(key, *value);
     }
   }
-  /// Fields that are not real numbers are checked where they are used.
+  /// Accepts all other fields; they are checked where they are used.
   template <typename Field>
   void operator()(
       std::string_view,

@@ -51,8 +51,9 @@ struct EncoderConfig {
   bool is_decoder;
 };
 
-/// Returns the options for one call of a fused encoder block. `description` has
-/// the dropout rates for training.
+/// Returns the options for one call of a fused encoder block: `description`
+/// with the sequence offsets of `context`, and without dropout unless
+/// `is_training` is true.
 accelerate::EncoderBlockOptions call_options(
     const accelerate::EncoderBlockOptions& description,
     const LayerContext& context,
@@ -112,8 +113,9 @@ class BertBackbone : public Backbone {
  private:
   BertBackbone(
       Config config, const EncoderConfig& fields, const Options& options);
-  // Returns the position of the first token. If positions skip the padding id,
-  // positions up to and including that id cannot be used for tokens.
+  // Returns the position id of the first token: 0, or `pad_token_id + 1` for
+  // models that, like RoBERTa, do not use the position ids up to and including
+  // `pad_token_id`.
   std::int64_t first_position() const;
 
   EncoderConfig config_;

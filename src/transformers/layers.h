@@ -42,9 +42,9 @@ class Initializer {
   const Loaded& loaded_;
 };
 
-/// Throws `OutOfMemoryError` if the weights of `part`, a part of a model, are
-/// several times larger than this machine's memory. Called before the
-/// allocation, because configs are untrusted.
+/// Throws `OutOfMemoryError` if `bytes`, the size of the weights of a part of a
+/// model, is several times this machine's memory. `part` names the part in the
+/// error. Called before the allocation, because configs are untrusted.
 void check_bytes(double bytes, const std::string& part);
 
 /// The implementation of layers and blocks that was chosen for a model.

@@ -228,7 +228,7 @@ class BlockList : public torch::nn::Module {
 
  private:
   static void check_count(std::int64_t count);
-  // Checks the memory that `count` blocks like the first one need.
+  // Calls `check_bytes` with the size of `count` blocks like the first one.
   void check_size(std::int64_t count) const;
 };
 

@@ -41,7 +41,8 @@ class SummedEmbeddings : public Layer {
   std::shared_ptr<Embedding> words;
 
  private:
-  // Returns the position ids; undefined if the positions are 0, 1, 2, …
+  // Returns the position ids, or an undefined tensor for the default positions
+  // 0, 1, 2, …
   at::Tensor position_ids_BT(const ModelInputs& inputs) const;
   at::Tensor fused(
       const ModelInputs& inputs, const at::Tensor& position_ids) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment for tests of the binary: an empty home folder, no GPU, a
-// fixed search path.
+// The environment for tests of the `accelerate` binary: an empty home folder,
+// no GPU, a fixed PATH.
 #pragma once
 
 #include <filesystem>

@@ -8,7 +8,8 @@
 
 namespace accelerate {
 
-/// While it exists, files of this process cannot grow beyond `bytes`.
+/// While an object of this class exists, files of this process cannot grow
+/// beyond `bytes`.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

@@ -11,7 +11,7 @@ namespace accelerate {
 inline constexpr const char* kLoopbackInHex = "0100007F";
 
 /// Returns the local addresses of the TCP sockets on which `process` (a PID or
-/// "self") listens, in the kernel's hexadecimal format.
+/// "self") listens, in the hexadecimal format of /proc/net/tcp.
 std::multiset<std::string> listening_addresses(const std::string& process);
 
 }  // namespace accelerate

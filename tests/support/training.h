@@ -36,8 +36,8 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-/// The device of the training in one process that is compared with training on
-/// several ranks.
+/// The device of the single-process training with which training on several
+/// ranks is compared.
 inline c10::Device& reference_device() {
   static c10::Device device(c10::kCPU);
   return device;

@@ -28,8 +28,8 @@ namespace accelerate {
 /// round with staging.
 class ShmTransport : public Transport {
  public:
-  /// Returns how many bytes of shared memory `size` ranks need, rounded up to
-  /// whole pages.
+  /// Returns how many bytes of shared memory a group of `size` ranks needs,
+  /// rounded up to whole pages.
   static std::size_t bytes(int size);
 
   ShmTransport(

@@ -2,9 +2,10 @@
 // Attention on QKV rows: each row holds the query heads, key heads and value
 // heads of one token. This library's kernels are used for short sequences
 // without a causal mask and without a rotary embedding, if there are as many
-// key heads as query heads, if each head has 32 or 64 channels, and if any bias
-// is the same for all queries. In all other cases, cuDNN is used, or LibTorch's
-// memory-efficient attention if LibTorch's deterministic algorithms are on.
+// key heads as query heads, if each head has 32 or 64 channels, and if the
+// bias, if there is one, is the same for all queries. In all other cases, cuDNN
+// is used, or LibTorch's memory-efficient attention if LibTorch's deterministic
+// algorithms are on.
 //
 // Shapes: B batch, T tokens, N = B T rows, K channels per head.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads single numbers without waiting.
+// Copies single numbers to host memory without waiting for the device.
 #pragma once
 
 #include <cstdint>

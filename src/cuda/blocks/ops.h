@@ -15,8 +15,8 @@
 
 namespace accelerate::cuda {
 
-/// Returns the tensor's type as a kernel type. Throws `ArgumentError` if no
-/// kernel supports the type.
+/// Returns the `kernels::Type` for the tensor's type. Throws `ArgumentError` if
+/// no kernel supports the type.
 kernels::Type type_of(const at::Tensor& tensor);
 
 /// Returns a dropout that uses the next random numbers from LibTorch's CUDA

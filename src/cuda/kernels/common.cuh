@@ -10,7 +10,7 @@
 namespace accelerate::cuda::kernels {
 
 constexpr int kWarp = 32;
-constexpr int kVector = 8;  ///< Elements read or written at once.
+constexpr int kVector = 8;  ///< Elements that a thread accesses at once.
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -35,9 +35,9 @@ inline int grid_of(std::int64_t work, int blocks_per_sm) {
   return static_cast<int>(work < max_blocks ? work : max_blocks);
 }
 
-/// Returns the index that vector `i` of a matrix has within its row. Each row
-/// has `row_vectors` vectors. Avoids 64-bit division where possible: it would
-/// take as long as loading the vector from memory.
+/// Returns the index of vector `i` of a matrix within its row. Each row has
+/// `row_vectors` vectors of `kVector` elements. Avoids 64-bit division where
+/// possible, because a division takes as long as loading a vector from memory.
 __device__ __forceinline__ std::int64_t index_in_row(
     std::int64_t i, std::int64_t row_vectors) {
   return i >> 32 == 0 ? static_cast<std::int64_t>(
@@ -272,7 +272,7 @@ class Mask {
   std::uint64_t offset_;
 };
 
-/// Calls `f` with a null pointer to the C++ type that `type` stands for.
+/// Calls `f` with a null `T*`, where T is the C++ type that `type` stands for.
 template <typename F>
 void with_type(Type type, F f) {
   switch (type) {

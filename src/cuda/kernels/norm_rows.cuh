@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distributes the row of a norm over the registers of several threads.
+// Distributes each row of a norm's input over the registers of several threads.
 //
 // Each of `kThreads` threads holds `kVectors` vectors of eight elements. Thread
 // t holds the vectors t, t + kThreads, and so on. A row of up to 1024 elements

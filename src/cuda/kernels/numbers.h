@@ -18,7 +18,7 @@ enum class NumberType : std::uint8_t {
   u8  ///< Also for booleans.
 };
 
-/// The numbers that one launch copies.
+/// The numbers that one kernel launch copies.
 struct Numbers {
   static constexpr int kMax = 64;
   int count = 0;
@@ -26,8 +26,8 @@ struct Numbers {
   NumberType types[kMax] = {};
 };
 
-/// Writes each number to `to`, which must be pinned host memory: as fp64 if it
-/// is a floating-point number, and as a 64-bit integer otherwise.
+/// Writes number i to `to[i]`: as the bits of an fp64 if it is a floating-point
+/// number, and as a 64-bit integer otherwise. `to` must be pinned host memory.
 void copy_numbers(
     const Numbers& numbers, std::int64_t* to, cudaStream_t stream);
 

@@ -106,9 +106,9 @@ __device__ __forceinline__ void load_key_bias(
   }
 }
 
-/// Returns the index of the group of eight random numbers for this lane. They
-/// mask the lane's attention weights in a tile of sixteen queries and sixteen
-/// keys. `query_part` and `key_part` are the indices of the tile.
+/// Returns the index of the group of eight random numbers with which this lane
+/// applies dropout to its eight attention weights in a tile of sixteen queries
+/// by sixteen keys. `query_part` and `key_part` are the indices of the tile.
 __device__ __forceinline__ std::uint64_t mask_group(
     const ShortAttention& w,
     const HeadOfSequence& at,
@@ -123,9 +123,9 @@ __device__ __forceinline__ std::uint64_t mask_group(
          static_cast<unsigned>(lane_index());
 }
 
-/// Calls `f` with a null pointer to the element type and with the number of
-/// channels per head as a compile-time constant. Returns an error if no kernel
-/// supports the type and the sizes.
+/// Calls `f` with a null `T*`, where T is the element type, and with the number
+/// of channels per head as a compile-time constant. Returns an error if no
+/// kernel supports the type and the sizes.
 template <typename F>
 cudaError_t with_head(const ShortAttention& w, F f) {
   if (!supports_short_attention(w.type, w.tokens, w.head_dim)) {

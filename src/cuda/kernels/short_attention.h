@@ -38,8 +38,8 @@ struct ShortAttention {
 bool supports_short_attention(
     Type type, std::int64_t tokens, std::int64_t head_dim);
 
-/// Computes `out`, [N, heads * K], and `log_sum`, [N, heads]. Backward needs
-/// both.
+/// Computes `out`, [N, heads * K], and `log_sum`, [N, heads]: the base-2
+/// logarithm of each softmax denominator. Backward needs both.
 cudaError_t short_attention_forward(
     const ShortAttention& work, void* out, float* log_sum, cudaStream_t stream);
 

@@ -41,8 +41,9 @@ struct Strip {
 };
 
 /// Calls f(row, values) for each row that a thread handles, with the values in
-/// its eight columns. Rows must be aligned; `stride` is the number of elements
-/// from one row to the next. Prefetches `kPrefetch` rows at a time.
+/// its eight columns. `columns` points to these columns in row 0, and `stride`
+/// is the number of elements from one row to the next. Rows must be aligned to
+/// 16 bytes. Prefetches `kPrefetch` rows at a time.
 template <int kPrefetch, typename T, typename F>
 __device__ __forceinline__ void for_each_row(
     const Strip& strip,

@@ -17,9 +17,9 @@ struct Notebook {
   std::string current;
 
   bool is_worker = false;
-  /// In a worker, the index (from 0) of the `notebook_launcher` call in the
-  /// current cell that started the worker. While the worker repeats earlier
-  /// cells, -1.
+  /// In a worker: at which call to `notebook_launcher` in the current cell,
+  /// counted from 0, the worker joins the launch; -1 while the worker repeats
+  /// earlier cells.
   int target = -1;
   int launches = 0;  ///< Calls to `notebook_launcher` so far in this cell.
 };

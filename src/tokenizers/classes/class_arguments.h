@@ -18,11 +18,11 @@
 
 namespace transformers::tokenizers {
 
-/// A special or added token. In the files, a token is a text or an object with
-/// flags.
+/// A special or added token. In the files, a token is a string, or an object
+/// with flags.
 struct TokenValue {
   std::string content;
-  bool is_text = true;  // Whether the file contains only a text.
+  bool is_text = true;  // Whether the token is a string in the file.
   bool single_word = false;
   bool lstrip = false;
   bool rstrip = false;
@@ -58,7 +58,8 @@ struct ClassArguments {
   /// tokenizer_config.json if that file also contains `extra_special_tokens`.
   /// Only some classes read this value.
   std::optional<std::vector<TokenValue>> additional_special_tokens;
-  /// Added tokens by id. A later file replaces tokens with the same id.
+  /// Added tokens by id. Tokens in tokenizer.json replace tokens with the same
+  /// id in added_tokens.json.
   std::map<std::int64_t, TokenValue> added_tokens;
 
   JsonNode node() const { return JsonNode(values, source, "$"); }

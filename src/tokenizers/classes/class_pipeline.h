@@ -11,8 +11,8 @@
 
 namespace transformers::tokenizers {
 
-/// Completes the arguments with the defaults of the class, and with the default
-/// call settings that tokenizer.json contains.
+/// Completes the arguments with the defaults of the class, and with `settings`,
+/// which come from tokenizer.json.
 void complete_arguments(
     const TokenizerClass& kind,
     const SavedCallSettings& settings,

@@ -14,7 +14,8 @@ namespace transformers::tokenizers {
 /// The maximum size of a tokenizer file.
 inline constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 
-/// A vocabulary in the format of tokenizer.json.
+/// The JSON text of a vocabulary and its merges, in the format of
+/// `$.model.vocab` and `$.model.merges` in tokenizer.json.
 struct VocabularyText {
   std::string source;  // The file name for error messages.
   std::string vocab;

@@ -31,7 +31,8 @@ struct TokenParameter {
 /// The files that a class reads if there is no tokenizer.json.
 enum class VocabularyFiles { none, vocab_txt, vocab_json_and_merges };
 
-/// The tokens of a pipeline, for a post-processor.
+/// Finds the special tokens of a pipeline, for the description of a
+/// post-processor.
 class PipelineTokens {
  public:
   PipelineTokens(const ClassArguments& arguments, const Pipeline& pipeline)
@@ -84,8 +85,8 @@ struct TokenizerClass {
   bool reads_prefix_space = false;
   /// If not null, modifies the arguments before they are used.
   void (*adjust)(ClassArguments&) = nullptr;
-  /// The text that ends each word in decoded text, and that is replaced with a
-  /// space. Null if there is no such text.
+  /// The text at the end of each decoded word, such as `</w>`, which decoding
+  /// replaces with a space. Null if there is no such text.
   const char* end_of_word = nullptr;
 
   bool is_backend() const { return describe == nullptr; }
@@ -99,7 +100,7 @@ const TokenizerClass* find_supported_class(std::string_view name);
 /// Returns the names of all supported classes.
 std::vector<std::string> supported_class_names();
 
-/// What is known about the tokenizer before its files are read.
+/// What is known about the tokenizer before its class is chosen.
 struct ClassQuery {
   /// The argument of `from_pretrained`.
   std::string name_or_path;
@@ -123,14 +124,15 @@ std::vector<TokenizerClass> unigram_classes();
 
 /// Parses JSON text that is part of this program's source code.
 accelerate::Json stage(std::string_view json_text);
-/// Returns the description of a template. `single` and `pair` contain its
-/// pieces, separated by spaces, such as `cls_token:0 $A:0 sep_token:0`.
+/// Returns the description of a `TemplateProcessing` post-processor. `single`
+/// and `pair` contain the pieces of its templates, separated by spaces, such as
+/// `cls_token:0 $A:0 sep_token:0`.
 accelerate::Json describe_template(
     const PipelineTokens& tokens,
     std::string_view single,
     std::string_view pair);
-/// Returns the description of a template with the tokens that `add_bos_token`
-/// and `add_eos_token` request.
+/// Returns the description of a `TemplateProcessing` post-processor that
+/// inserts the tokens that `add_bos_token` and `add_eos_token` request.
 accelerate::Json describe_bos_eos_template(const PipelineTokens& tokens);
 
 }  // namespace transformers::tokenizers

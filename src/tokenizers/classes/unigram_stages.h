@@ -10,7 +10,8 @@
 namespace transformers::tokenizers {
 
 accelerate::Json unigram_model(std::int64_t unk_id);
-/// Returns a description that fits both the pre-tokenizer and the decoder.
+/// Returns the description of a Metaspace stage, which can be the pre-tokenizer
+/// or the decoder.
 accelerate::Json metaspace_stage(const char* prepend_scheme);
 /// Returns the prepend scheme for the setting `add_prefix_space`.
 const char* prepend_scheme(const ClassArguments& arguments);
@@ -21,7 +22,8 @@ accelerate::Json normalizer_sequence(accelerate::Json::Array parts);
 /// of a regular expression, with `content`.
 accelerate::Json replace_stage(const char* text, const char* content);
 accelerate::Json replace_regex_stage(const char* regex, const char* content);
-/// Returns SentencePiece's character map in tokenizer.json, or null.
+/// Returns the normalizer `Precompiled` from tokenizer.json, which contains
+/// SentencePiece's character map, or null if there is none.
 accelerate::Json charsmap_stage(const accelerate::Json* tokenizer_json);
 
 }  // namespace transformers::tokenizers

@@ -26,7 +26,8 @@ struct TokenizerConfig {
   /// The text of each special token, by name.
   std::map<std::string, std::string> special_tokens;
   std::vector<std::string> extra_special_tokens;
-  /// In decoded text, this text ends a word; empty if there is no such text.
+  /// The text at the end of each decoded word, such as `</w>`, which decoding
+  /// replaces with a space. Empty if there is no such text.
   std::string end_of_word;
   /// The whole content of tokenizer_config.json, which `save_pretrained`
   /// writes.
@@ -39,8 +40,9 @@ struct TokenizerConfig {
   void set_saved_class(const TokenizerClass& kind, bool is_rebuilt);
 };
 
-/// Reads the settings from complete arguments. Throws `FormatError` with the
-/// file and the JSON path when a value is not valid.
+/// Reads the settings from arguments that `complete_arguments` has completed.
+/// Throws `FormatError` with the file and the JSON path when a value is not
+/// valid.
 TokenizerConfig read_tokenizer_config(
     const TokenizerClass& kind, const ClassArguments& arguments);
 

@@ -71,14 +71,15 @@ class BpeParts {
   virtual std::size_t first_part(std::string_view text) const = 0;
 };
 
-/// Creates the object for a model whose symbols are characters. A text is never
-/// split next to a character that is not in `characters`, because the tokens of
-/// such a character may depend on its neighbors. Pass null if they never do.
+/// Creates the `BpeParts` for a model whose symbols are characters. A text is
+/// never split next to a character that is not in `characters`, because the
+/// tokens of such a character may depend on its neighbors. Pass null for
+/// `characters` if these tokens never depend on neighbors.
 std::unique_ptr<BpeParts> make_character_parts(
     const Vocabulary& vocabulary,
     const MergeTable& merges,
     const CharacterIds* characters);
-/// Creates the object for a model whose symbols are bytes. The tokens in
+/// Creates the `BpeParts` for a model whose symbols are bytes. The tokens in
 /// `vocabulary` must be written in GPT-2's byte characters. A text is split
 /// only between characters.
 std::unique_ptr<BpeParts> make_byte_parts(

@@ -50,8 +50,8 @@ class Model {
   virtual accelerate::Json vocab_json() const;
   virtual accelerate::Json merges_json() const { return {}; }
 
-  /// Returns the text of a token that `tokenize` returned for this part of a
-  /// piece.
+  /// Returns the text of the token `id`, which `tokenize` produced for the
+  /// range `part` of `piece`.
   virtual std::string_view token_text(
       std::uint32_t id, std::string_view piece, const Span& part) const;
 
@@ -87,7 +87,8 @@ std::unique_ptr<Model> make_unigram(
     const JsonNode& node, const ModelText& text);
 
 /// Returns the id of a token in the vocabulary of a Unigram model, `[["token",
-/// score], …]`. If `score` is set, the token must have this score.
+/// score], …]`, or nothing if there is no such token. If `score` is set, the
+/// token must have this score.
 std::optional<std::uint32_t> find_in_unigram_vocabulary(
     const ModelText& text,
     const std::string& source,

@@ -14,7 +14,7 @@ namespace transformers::tokenizers {
 /// Token ids and their texts; all texts are in one block of memory.
 class Vocabulary {
  public:
-  /// The largest id: tables store ids in 24 bits.
+  /// The largest allowed id: tables store ids in 24 bits.
   static constexpr std::int64_t kMaxId = (1 << 24) - 2;
 
   void reserve(std::size_t tokens, std::size_t bytes);

@@ -18,8 +18,8 @@ namespace transformers::tokenizers {
 struct Pieces {
   AlignedText text;
   std::vector<Span> ranges;
-  /// Whether the text is the beginning of the sentence; used only if the text
-  /// is not tracked.
+  /// Whether `text` is the beginning of the sentence (see `AlignedText`); used
+  /// only if `text.tracked` is false.
   bool begins_sentence = false;
 
   std::string_view view(const Span& range) const {

@@ -35,8 +35,9 @@ void apply_split_behavior(
     std::uint32_t offset,
     std::vector<Span>& out);
 
-/// Appends a segment for each match and for each text between two matches. If
-/// `invert` is true, matches and the texts between them swap roles.
+/// Splits a text of `size` bytes: appends a segment for each match, and for
+/// each text before, between or after the matches. If `invert` is true, matches
+/// and the texts between them swap roles.
 void match_segments_of(
     const std::vector<Span>& matches,
     std::uint32_t size,

@@ -23,9 +23,9 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// A part of a sentence. If `tracked` is true, then for each byte of `text`,
-/// `spans` holds the byte range, within the sentence, of the character from
-/// which this byte comes.
+/// A part of a sentence, which is the text passed to the tokenizer. If
+/// `tracked` is true, then for each byte of `text`, `spans` holds the byte
+/// range, within the sentence, of the character from which this byte comes.
 class AlignedText {
  public:
   /// Replaces the content with `part`, which begins at byte `offset` of the
@@ -42,9 +42,9 @@ class AlignedText {
     }
   }
 
-  /// Returns the range in the sentence from which the byte `source_byte` comes.
-  /// If `source_byte` is before the first byte, returns the beginning of the
-  /// part.
+  /// Returns the range in the sentence from which the byte `source_byte` of
+  /// `text` comes. If `source_byte` is out of range, such as -1, returns an
+  /// empty range at the beginning of the part.
   Span span_of(std::size_t source_byte) const {
     return source_byte < spans.size() ? spans[source_byte]
                                       : Span{offset_, offset_};

@@ -8,8 +8,8 @@
 
 namespace transformers::tokenizers {
 
-/// Calls `step(rewriter, character, bytes)` for each character in the text.
-/// `bytes` is the range of the character.
+/// Rewrites a text: calls `step(rewriter, character, bytes)` for each
+/// character. `bytes` is the character's range in the old text.
 template <typename Step>
 void rewrite_characters(AlignedText& text, Step step) {
   Rewriter out(text);

@@ -38,8 +38,8 @@ class Trie {
       }
     }
   }
-  /// Follows the bytes of a text from `node`. Returns the last node, or `kNone`
-  /// if an edge is missing.
+  /// Follows the bytes of a text from `node`. Returns the node for the end of
+  /// the text, or `kNone` if an edge is missing.
   std::uint32_t walk(std::uint32_t node, std::string_view text) const {
     for (const char byte : text) {
       if (node == kNone) {

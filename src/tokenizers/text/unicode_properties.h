@@ -27,8 +27,9 @@ struct CategoryRun {
 extern const std::span<const CategoryRun> kCategoryRuns;
 
 /// A property that contains the code points with certain general categories;
-/// each bit of `categories` stands for one category. In `count` ranges of
-/// `kPropertyDifferences`, starting at index `first`, the opposite applies.
+/// each bit of `categories` stands for one category. The opposite applies to
+/// the code points in `count` ranges of `kPropertyDifferences`, starting at
+/// index `first`.
 struct PropertyData {
   std::uint32_t categories;
   std::uint16_t first;

@@ -53,8 +53,9 @@ extern const CodeRanges kControls;
 // The characters that BERT puts spaces around.
 extern const CodeRanges kChinese;
 
-// Characters that the normalization forms decompose. The decompositions come
-// from utf8proc.
+// Characters that NFD and NFC decompose (`kCanonical`), and characters that
+// NFKD and NFKC decompose (`kCompatible`). The decompositions come from
+// utf8proc.
 extern const CodeRanges kCanonical;
 extern const CodeRanges kCompatible;
 

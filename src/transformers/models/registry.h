@@ -39,9 +39,9 @@ struct Architecture {
       const accelerate::Json&, const std::string&)>
       read_config;
   std::map<Task, ModelClass> classes;
-  /// Suffixes of tensor names. Tensors with such names are ignored when files
-  /// are loaded: they are buffers that older versions of Hugging Face
-  /// Transformers saved.
+  /// Suffixes of tensor names. When files are loaded, tensors whose names end
+  /// in one of these suffixes are ignored: they are buffers that older versions
+  /// of Hugging Face Transformers saved.
   std::vector<std::string> ignored;
 };
 

@@ -13,8 +13,8 @@
 
 namespace accelerate::xla {
 
-/// The arguments of the call, by their position in the operator's schema, and
-/// its results.
+/// The arguments of the call, by position in the operator's schema, and the
+/// results of the call.
 ///
 /// `value` accepts an XLA tensor, a CPU tensor without dimensions, or a number.
 /// The last two become a `scalar` (see graph/build.h), so that a new value,
@@ -59,8 +59,8 @@ class Call {
   Dims dims(std::size_t i, std::size_t rank) const;
 
   ElementType type(std::size_t i) const;
-  /// Returns the type to which PyTorch promotes the arguments at the positions
-  /// in `list`, which are tensors or numbers.
+  /// Returns the type to which PyTorch promotes the arguments (tensors or
+  /// numbers) at the positions in `list`.
   ElementType promoted(const std::vector<std::size_t>& list) const;
   /// Returns the type for a dtype argument, or `otherwise` if the argument is
   /// none.

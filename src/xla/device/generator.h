@@ -19,8 +19,8 @@ const at::Generator& default_generator();
 
 /// Returns random bits for the next operator, from `generator` or, if it is not
 /// set, from the default generator. Each call returns independent bits. The
-/// bits depend on inputs of the compiled program, so the program itself stays
-/// the same.
+/// seed and the number of earlier operators are arguments of the compiled
+/// program, so new bits do not require another compilation.
 Value next_random_bits(
     const std::optional<at::Generator>& generator,
     ElementType type,

@@ -9,11 +9,11 @@ namespace accelerate::xla {
 /// Registers kernels for operators with a lowering, and a fallback for all
 /// other operators.
 void register_lowerings(torch::Library& aten, torch::Library& others);
-/// Registers kernels that make, copy and view tensors.
+/// Registers the kernels of operators that create, copy or view tensors.
 void register_tensor_kernels(torch::Library& aten);
 /// Registers the steps of fused optimizers.
 void register_fused_optimizers(torch::Library& aten);
-/// Registers the casts of mixed precision for the autocast key.
+/// Registers the casts of mixed precision for the dispatch key `AutocastXLA`.
 void register_autocast(torch::Library& m, torch::Library& others);
 /// Registers the device guard and the hooks.
 void register_hooks();

@@ -4,11 +4,11 @@
 // NOTE [Views]
 // An XLA tensor is an ordinary strided tensor whose storage is a cell. The
 // tensor's sizes, strides and offset select elements of the cell's dense value.
-// To read a tensor, they are converted to slices, transposes and broadcasts of
-// that value. To write, the inverse operations produce a new value for the
-// cell, so every view of the storage sees the change. Strides that such
-// operations cannot express, such as overlapping windows, use gather and
-// scatter.
+// To read a tensor, this selection is converted to slices, transposes and
+// broadcasts of the dense value. To write, the inverse operations produce a new
+// value for the cell, so every view of the storage sees the change. Strides
+// that such operations cannot express, such as overlapping windows, use gather
+// and scatter.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -12,10 +12,10 @@
 // NOTE [Donation]
 // A cell remembers the value in device memory that it had after the last run.
 // If the cell has been written since, and no other live cell has the old value,
-// no tensor can reach the old value, so the new value may take over its memory.
-// The result of `detach()` shares the cell and therefore sees the write, as on
-// every device. A clone, or a loss that the training loop keeps, has its own
-// cell and keeps its value.
+// no tensor can reach the old value, so the new value may reuse the memory of
+// the old value. The result of `detach()` shares the cell and therefore sees
+// the write, as on every device. A clone, or a loss that the training loop
+// keeps, has its own cell and keeps its value.
 //
 // NOTE [Cut]
 // A step of training ends when the optimizer has written the parameters, but

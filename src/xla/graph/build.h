@@ -85,7 +85,7 @@ Value identity(Op op, ElementType type);
 Value reduce(Op op, const Value& x, const Dims& dims, bool keep_dims = false);
 
 struct Window {
-  // Each list has one number per dimension.
+  // Each list has one number per dimension; `low` and `high` are padding.
   Dims size;
   Dims strides;
   Dims low;
@@ -123,7 +123,8 @@ enum class ConvolutionLayout : std::uint8_t {
 };
 struct Convolution {
   ConvolutionLayout layout = ConvolutionLayout::forward;
-  // Each list has one number per spatial dimension.
+  // Each list has one number per spatial dimension; `low` and `high` are
+  // padding.
   Dims strides = {};
   Dims low = {};
   Dims high = {};
@@ -140,14 +141,14 @@ Value convolution(const Value& a, const Value& b, const Convolution& options);
 /// Returns the elements of `x` whose index in dimension `dim` is in the 1-D
 /// value `indices`, in the order of `indices`, like `index_select`.
 Value take(const Value& x, const Value& indices, std::int64_t dim);
-/// Returns [n, rest of x]: for each row of `indices` [n, k], the slice of `x`
-/// whose first `k` coordinates are that row.
+/// Returns n slices of `x`, as [n, remaining dimensions of x]. Row i of
+/// `indices` [n, k] contains the first `k` coordinates of slice i.
 Value take_at(const Value& x, const Value& indices);
 
 enum class Scatter : std::uint8_t { set, add, maximum, minimum, multiply };
-/// Returns `x` after each of the n slices in `updates` [n, rest of x] has been
-/// combined, as `mode` says, with the slice of `x` whose first `k` coordinates
-/// are the matching row of `indices` [n, k].
+/// Returns a copy of `x` in which n slices are combined, as `mode` says, with
+/// the n slices in `updates` [n, remaining dimensions of x]. Row i of `indices`
+/// [n, k] contains the first `k` coordinates of the slice for `updates[i]`.
 Value put_at(
     Scatter mode, const Value& x, const Value& indices, const Value& updates);
 

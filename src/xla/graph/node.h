@@ -5,8 +5,8 @@
 // NOTE [Recorded values]
 // A `Value` is immutable: writing to a tensor makes a new one. A number that
 // changes from step to step, such as a learning rate or a seed, is a `scalar`.
-// Its number is an argument of the compiled program, so the program does not
-// change.
+// The number is an argument of the compiled program, so a new number does not
+// require another compilation.
 #pragma once
 
 #include <cstdint>

@@ -132,7 +132,7 @@ void Runner::download(const Node& node, void* to) const {
   }
   if (*array.sharding.dimension != 0) {
     throw UnsupportedError(
-        "only tensors divided along dimension 0 can be read");
+        "a sharded tensor can be read only if dimension 0 is the sharded one");
   }
   const std::size_t part = bytes / array.buffers.size();
   for (std::size_t i = 0; i < array.buffers.size(); ++i) {

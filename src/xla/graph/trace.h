@@ -33,7 +33,8 @@ struct Trace {
   std::vector<Node*> nodes;  ///< All other nodes, each after its operands.
   std::vector<Node*> outputs;
   std::vector<Sharding> output_shardings;
-  /// For each input, the output that takes its memory, or -1.
+  /// For each input, the index of the output that reuses its buffer, or -1 if
+  /// the buffer is not donated.
   std::vector<std::int64_t> donated_to;
   std::int64_t num_devices = 1;
 };

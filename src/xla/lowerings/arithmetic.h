@@ -58,7 +58,7 @@ inline Value sum(const Value& x, const Dims& dims, bool keep = false) {
 inline std::int64_t rank_of(const Value& x) {
   return static_cast<std::int64_t>(x->shape.size());
 }
-/// Returns the product of the sizes of `dims`.
+/// Returns the product of the sizes of the dimensions `dims` of `x`.
 inline std::int64_t count_of(const Value& x, const Dims& dims) {
   std::int64_t count = 1;
   for (const std::int64_t dim : dims) {

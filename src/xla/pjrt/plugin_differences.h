@@ -15,7 +15,7 @@ enum class PluginKind : std::uint8_t { cpu, cuda, tpu, other };
 /// its platform only after it has been loaded.
 PluginKind plugin_kind(const std::string& path);
 
-/// An integer option of a client.
+/// An integer option for the creation of a PJRT client.
 struct ClientOption {
   std::string name;
   std::int64_t value = 0;

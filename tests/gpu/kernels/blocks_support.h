@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares fused blocks with plain LibTorch operators. For the result and each
 // gradient, the error of a fused block may be up to twice the error of the
-// plain operators in bf16. Errors are relative to fp64.
+// plain operators in bf16. Errors are relative to a reference in fp64.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers for the kernel tests: pointers to tensors, and errors relative to a
-// reference in fp64.
+// Helpers for the tests of CUDA kernels: pointers to tensors, and errors
+// relative to a reference in fp64.
 #pragma once
 
 #include <cmath>
@@ -77,9 +77,8 @@ inline double bound_of(at::ScalarType type, std::int64_t values = 1) {
   return stored + 20 * rounding_of(at::kFloat);
 }
 
-/// Returns the allowed relative error of a column-wise sum in fp32. Counts one
-/// rounding for each term and for each level of a tree of partial sums; each is
-/// relative to the sum of the absolute values.
+/// Returns the allowed relative error of a column-wise sum in fp32. Allows 20 +
+/// √rows rounding errors, each relative to the sum of the absolute values.
 inline double sum_bound(const at::Tensor& terms64) {
   const double rows = static_cast<double>(terms64.size(0));
   const double levels = 20 + std::sqrt(rows);

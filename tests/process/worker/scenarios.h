@@ -22,8 +22,8 @@ struct WorkerOptions {
   std::string argument;
 };
 
-/// Joins the run that the environment describes, and prints `joined <backend>`
-/// and the inode of each shared segment.
+/// Joins the run that the environment variables describe. Prints `joined
+/// <backend>` and the inode of each shared-memory file.
 Group join(const GroupOptions& options);
 
 /// Runs `body` and prints `<name>: ok`, or the type, text and hint of its

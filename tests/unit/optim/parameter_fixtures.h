@@ -25,7 +25,7 @@ inline Tensors make_parameters(at::ScalarType type = at::kFloat) {
   add(at::randn({}, generator));
   add(at::randn({4, 6}, generator).t());  // Dense, but not row-major.
   add(at::randn({0, 3}, generator));
-  // More elements than a vector register.
+  // More elements than fit in a vector register.
   add(at::randn({2, 1030}, generator));
   return parameters;
 }
@@ -44,8 +44,8 @@ inline void set_gradients(Tensors& parameters, int step) {
   }
 }
 
-/// Returns the largest difference between corresponding elements, relative to
-/// the largest element of the tensor.
+/// Returns the largest absolute difference between corresponding elements,
+/// relative to the largest absolute element of the tensor in `b`.
 inline double largest_difference(const Tensors& a, const Tensors& b) {
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -190,7 +190,7 @@ TEST(Concatenate, RejectsAnEmptyList) {
   EXPECT_EQ(
       message_of<ArgumentError>(
           [] { static_cast<void>(concatenate(std::vector<List>{})); }),
-      "concatenate got no nests");
+      "concatenate got no tensors");
 }
 
 TEST(Concatenate, RejectsDifferentNumbersOfTensors) {

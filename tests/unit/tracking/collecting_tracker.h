@@ -44,7 +44,7 @@ class CollectingTracker : public GeneralTracker {
     resumed_at = time_us;
   }
 
-  /// While closed, `log` does not return.
+  /// After `set_open(false)`, calls to `log` wait until `set_open(true)`.
   void set_open(bool value) {
     const std::scoped_lock lock(mutex);
     open = value;

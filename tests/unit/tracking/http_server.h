@@ -68,7 +68,8 @@ class HttpServer {
     }
   }
 
-  // Returns once the text contains `end`, or at the end of the connection.
+  // Returns once `text` has `size` bytes or contains a blank line, or at the
+  // end of the connection.
   static void receive(int connection, std::string& text, std::size_t size) {
     while (text.size() < size && text.find("\r\n\r\n") == std::string::npos) {
       if (!receive_some(connection, text)) {

@@ -38,7 +38,7 @@ inline TrackerSetup wandb_setup(
       .kwargs = std::move(kwargs)};
 }
 
-// The only file of a run in the folder.
+// Returns the path of the only `.wandb` file in the folder.
 inline std::filesystem::path wandb_run_file(const TemporaryDirectory& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry :

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients of the CPU plugin, one per number of devices and process.
+// PJRT clients of the CPU plugin. A process has one for each number of devices.
 #pragma once
 
 #include <map>

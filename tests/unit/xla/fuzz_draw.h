@@ -20,8 +20,8 @@ struct FuzzItem {
   at::Tensor tensor;
   /// Whether in-place operators may write to it.
   bool is_writable = false;
-  /// Whether all devices have exactly the same elements, because nothing was
-  /// computed.
+  /// Whether the elements are exactly the same on all devices, because they are
+  /// input data and not results.
   bool is_exact = false;
 };
 
@@ -30,12 +30,13 @@ struct NoOperand : std::runtime_error {
   NoOperand() : std::runtime_error("no tensor fits") {}
 };
 
-/// The choices of one step. A statement makes at most one of them: compilers
-/// evaluate arguments in different orders, and a seed names one program.
+/// The choices of one step. A statement must make at most one choice: compilers
+/// evaluate arguments in different orders, but a seed must always give the same
+/// program.
 class FuzzDraw {
  public:
-  /// `replayed` are the tensors that this step chose on the CPU. It is null in
-  /// the run on the CPU.
+  /// `replayed` holds the positions in `items` of the tensors that this step
+  /// chose in the run on the CPU. It is null in the run on the CPU.
   FuzzDraw(
       std::uint64_t seed,
       FuzzPlace place,
@@ -60,7 +61,8 @@ class FuzzDraw {
     return list[static_cast<std::size_t>(
         below(static_cast<std::int64_t>(list.size())))];
   }
-  /// Like `below`, for the variants of an operator: named in messages.
+  /// Like `below`, to choose a variant of an operator. `text` includes the
+  /// choice.
   std::int64_t variant(std::int64_t bound);
   /// Returns a number in [-2, 2].
   double number();
@@ -72,8 +74,9 @@ class FuzzDraw {
   /// Returns one of the program's tensors for which `fits` is true.
   at::Tensor any(const Test& fits = {});
   at::Tensor floating(const Test& fits = {});
-  /// Returns a floating-point tensor whose elements may be compared: in types
-  /// that round, a computed element may be on either side of a threshold.
+  /// Returns a floating-point tensor whose elements may be compared with a
+  /// threshold. Unless the type is f64, it has `is_exact`, because rounding may
+  /// put a computed element on either side of the threshold.
   at::Tensor comparable(const Test& fits = {});
   at::Tensor integer(const Test& fits = {});
   at::Tensor boolean(const Test& fits = {});
@@ -97,7 +100,7 @@ class FuzzDraw {
   at::Tensor placed(const at::Tensor& tensor) const;
   /// Returns the tensor that was chosen first.
   const FuzzItem& first() const { return items_[chosen_.at(0)]; }
-  /// Returns the positions of the chosen tensors.
+  /// Returns the positions of the chosen tensors in `items`.
   const std::vector<std::size_t>& chosen() const { return chosen_; }
   /// Returns the operands and variants chosen so far, for messages.
   const std::string& text() const { return text_; }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs of about twenty operators, for comparing devices.
 //
-// A program is a seed. Each step makes its choices from the seed, the number of
-// the step, and the shapes and types of the tensors made so far, which are the
-// same on every device. The run on the CPU decides which steps count: the other
-// runs leave out a step that threw or overflowed there.
+// A seed determines a program. Each step makes its choices from the seed, the
+// number of the step, and the shapes and types of the tensors made so far,
+// which are the same on every device. The run on the CPU decides which steps
+// count: the other runs leave out a step that threw or overflowed on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ enum class FuzzPlace : std::uint8_t {
 struct FuzzStep {
   std::string text;  ///< Such as `t6 = add(t1 f32 [2, 3], t2 f32 [3])`.
   bool counts = false;
-  std::vector<std::size_t> chosen = {};  ///< Positions of its operands.
+  /// The numbers of the operands: 1 and 2 for `t1` and `t2`.
+  std::vector<std::size_t> chosen = {};
 };
 
 struct FuzzRun {
@@ -37,7 +38,7 @@ struct FuzzRun {
 
 /// Runs the program of `seed`. `on_cpu` is the program's run on the CPU; it is
 /// null for that run itself. Throws `std::runtime_error` with the step if a
-/// step that counts throws elsewhere.
+/// step that counts throws in another run.
 FuzzRun run_fuzz_program(
     std::uint64_t seed, FuzzPlace place, const FuzzRun* on_cpu = nullptr);
 

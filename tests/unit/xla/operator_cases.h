@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that are compared with the CPU.
+// Operators whose results on XLA are compared with those on the CPU.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@ namespace accelerate::xla {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// A number in (-1, 1) for each element, or another range.
+/// Returns a tensor of random f64 numbers between `low` and `high`.
 at::Tensor some(at::IntArrayRef sizes, double low = -1, double high = 1);
-/// Whole numbers below `bound`.
+/// Returns a tensor of random whole numbers in [0, `bound`).
 at::Tensor whole(at::IntArrayRef sizes, std::int64_t bound);
 
 struct OperatorCase {

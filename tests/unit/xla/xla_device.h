@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The XLA device of a test process: one device of the CPU plugin, strict.
+// The device xla:0 of a test process: the CPU plugin, in strict mode, which
+// does not allow fallbacks to the CPU.
 #pragma once
 
 #include <string>
@@ -13,7 +14,8 @@
 
 namespace accelerate::xla {
 
-/// Opens the device with as many devices as ACCELERATE_TEST_XLA_DEVICES says.
+/// Returns xla:0. The first call opens it, with as many devices of the CPU
+/// plugin as ACCELERATE_TEST_XLA_DEVICES says (default: 1).
 Tracer& test_device();
 
 inline at::Tensor to_xla(const at::Tensor& tensor) {
@@ -21,21 +23,22 @@ inline at::Tensor to_xla(const at::Tensor& tensor) {
   return tensor.to(c10::Device(c10::kXLA, 0));
 }
 
-/// Divides dimension 0 over the devices if its size allows it.
+/// Copies `tensor` to xla:0, with dimension 0 divided evenly over the devices,
+/// or with a full copy on each device if its size is not divisible.
 at::Tensor to_xla_divided(const at::Tensor& tensor);
 
 inline at::Tensor to_cpu(const at::Tensor& tensor) {
   return tensor.to(c10::Device(c10::kCPU));
 }
 
-/// Computes everything recorded so far.
+/// Runs all operations that the tracer has recorded so far.
 inline void run_device() {
   Tracer& all = test_device();
   const auto lock = all.lock();
   all.run();
 }
 
-/// Runs with fallbacks to the CPU allowed.
+/// While an object of this class exists, operators may fall back to the CPU.
 class AllowFallbacks {
  public:
   AllowFallbacks() { test_device().set_strict(false); }

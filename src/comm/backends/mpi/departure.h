@@ -28,15 +28,15 @@ class Departure {
 
   /// Counts a delivery. Throws `StateError` after `leave`.
   void begin_delivery();
-  /// Sets whether messages of this rank are in flight. If an exchange fails,
-  /// the value stays true, because MPI may still use the memory of the
-  /// messages.
+  /// Sets whether messages of this rank are in flight. If an exchange of
+  /// messages fails, the value stays true, because MPI may still use the memory
+  /// of the messages.
   void set_exchanging(bool exchanging) { exchanging_ = exchanging; }
   /// Notifies the other ranks. If an exchange has failed, does not notify them,
   /// but makes the process skip MPI_Finalize when it exits. Further calls do
   /// nothing.
   void leave();
-  /// Returns whether `rank` has left the group before the current delivery.
+  /// Returns whether `rank` left the group before the current delivery.
   bool has_left(int rank);
 
  private:

@@ -79,7 +79,7 @@ struct LoadStateReport {
   std::vector<std::string> passed_over;
 };
 
-/// When `Accelerator::save_every` saves; set `steps`, `minutes` or both.
+/// How often `Accelerator::save_every` saves. Set `steps`, `minutes` or both.
 struct SaveEveryOptions {
   std::optional<std::int64_t> steps = std::nullopt;
   std::optional<double> minutes = std::nullopt;

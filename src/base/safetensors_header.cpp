@@ -125,9 +125,9 @@ class Reader {
       fail_at(
           name,
           str_cat(
+              "`shape` or `data_offsets` contains ",
               value.dump({.allow_nan = true}),
-              " is not a whole number ",
-              "from 0 to ",
+              ", which is not a whole number from 0 to ",
               std::numeric_limits<std::int64_t>::max()));
     }
     return static_cast<std::uint64_t>(value.as_integer());

@@ -251,7 +251,8 @@ std::optional<StoreClient::Answer> StoreClient::receive_answer(
     throw IoError(
         str_cat(
             operation,
-            ": the reply did not come from the launcher's store at ",
+            ": received a reply that does not come from the launcher's store "
+            "at ",
             options_.endpoint.text()),
         "find out which program is interfering with the connections between "
         "the machines");

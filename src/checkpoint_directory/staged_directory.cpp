@@ -58,7 +58,7 @@ bool is_empty_or_checkpoint(const fs::path& final) {
   if (!is_empty && !path_exists(final / kManifestFile)) {
     throw StateError(
         str_cat(final.string(), " exists and is not a checkpoint"),
-        "save under another name; the folder was not changed");
+        "save under another name; nothing was changed");
   }
   return is_empty;
 }

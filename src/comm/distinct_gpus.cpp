@@ -39,10 +39,10 @@ void check_distinct_gpus(
     }
     throw UnsupportedError(
         str_cat(text, ", but NCCL needs one GPU per rank"),
-        "unset ACCELERATE_TORCH_DEVICE, which gives every process the same "
-        "GPU, or set ACCELERATE_BACKEND=gloo to let processes share a GPU; to "
-        "test NCCL with several ranks per GPU, use `accelerate launch "
-        "--ranks_per_gpu`");
+        "if ACCELERATE_TORCH_DEVICE is set, unset it, because it gives every "
+        "process the same GPU; or set ACCELERATE_BACKEND=gloo to let processes "
+        "share a GPU; to test NCCL with several ranks per GPU, use `accelerate "
+        "launch --ranks_per_gpu`");
   }
 }
 

@@ -25,10 +25,11 @@ namespace accelerate {
 
 class InterceptedCall;
 
-/// Runs in place of each operator that gets a marked tensor. Derive a class for
-/// each kind of mark.
+/// Runs instead of each operator that gets a marked tensor. Derive one class
+/// for each behavior.
 ///
-/// Thread safety: autograd may call operators on its own threads.
+/// Thread safety: `intercept` must be thread-safe, because autograd may call
+/// operators on its own threads.
 class Interceptor {
  public:
   Interceptor() = default;

@@ -406,18 +406,14 @@ class Reader {
             names_.local_rank,
             " is `",
             topology.local_process_index,
-            "`"),
+            "`; on the first machine both must be equal"),
         str_cat(
             "set ",
             names_.node,
-            " to the index of this machine, or ",
+            " to the index of this machine or, if this is the first machine, ",
             names_.rank,
             " to ",
-            topology.local_process_index,
-            ": on the first machine ",
-            names_.rank,
-            " equals ",
-            names_.local_rank));
+            topology.local_process_index));
   }
 
   // Machines may have unequal numbers of processes, but each has at least one.

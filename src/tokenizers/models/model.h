@@ -37,9 +37,10 @@ class Model {
 
   /// Appends the tokens of a non-empty piece. Thread-safe.
   virtual void tokenize(std::string_view piece, TokenSink& sink) const = 0;
-  /// Returns the end of the first part of a non-empty piece. The tokens of the
-  /// piece are the tokens of this part followed by the tokens of the rest, so
-  /// the parts of a long piece can be cached separately. Thread-safe.
+  /// Returns the length of a prefix of a non-empty piece such that the tokens
+  /// of the piece are the tokens of the prefix followed by the tokens of the
+  /// rest. The parts of a long piece can therefore be cached separately.
+  /// Thread-safe.
   virtual std::size_t first_part(std::string_view piece) const {
     return piece.size();
   }

@@ -38,7 +38,7 @@ ElementType element_type(PJRT_Buffer_Type type) {
     }
   }
   throw UnsupportedError(str_cat(
-      "a program returned an array of PJRT type ",
+      "a compiled XLA program returned an array of PJRT type ",
       type,
       ", which is not supported"));
 }

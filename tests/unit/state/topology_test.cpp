@@ -423,9 +423,9 @@ INSTANTIATE_TEST_SUITE_P(
              {"LOCAL_WORLD_SIZE", "2"},
              {"GROUP_RANK", "0"}},
             "environment variable GROUP_RANK is `0`, but RANK is `3` and "
-            "LOCAL_RANK is `0`",
-            "set GROUP_RANK to the index of this machine, or RANK to 0: on the "
-            "first machine RANK equals LOCAL_RANK"},
+            "LOCAL_RANK is `0`; on the first machine both must be equal",
+            "set GROUP_RANK to the index of this machine or, if this is the "
+            "first machine, RANK to 0"},
         Contradiction{
             "MoreMachinesThanProcesses",
             torchrun_with("GROUP_WORLD_SIZE", "4"),

@@ -4,8 +4,9 @@
 # yet.
 #
 #   tools/setup.sh demo    what `make demo` and `make build` need
-#   tools/setup.sh full    the same plus what the tests need (Open MPI, and
-#                          clang-repl 19 if the distribution has it)
+#   tools/setup.sh full    the same plus what the tests need: Open MPI and, if
+#                          the distribution has them, clang-repl 19 and clang's
+#                          sanitizers
 #   tools/setup.sh fuzz    what `make fuzz` needs: the packages for `demo` plus
 #                          clang with libFuzzer and the sanitizers
 #   tools/setup.sh slurm   the same as demo plus a Slurm for `make test-slurm`
@@ -175,6 +176,10 @@ missing_packages() {
     # For C++ notebooks; not every distribution release has this package.
     if ! command -v clang-repl-19 >/dev/null && offers clang-tools-19; then
       libraries+=(clang-tools-19)
+    fi
+    # Sanitizer builds with clang take half the time of builds with g++.
+    if offers libclang-rt-19-dev; then
+      libraries+=(libclang-rt-19-dev)
     fi
   fi
 

@@ -17,7 +17,7 @@ REAL = ("bash basename cat chmod cp dirname env flock getconf grep head ln mkdir
 LIBRARIES = ("nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libssl-dev "
              "libutf8proc-dev libonig-dev libcurl4-openssl-dev libsqlite3-dev libxxhash-dev "
              "libgtest-dev libgmock-dev libbenchmark-dev libzmq3-dev")
-FOR_TESTS = "libopenmpi-dev openmpi-bin clang-tools-19"
+FOR_TESTS = "libopenmpi-dev openmpi-bin clang-tools-19 libclang-rt-19-dev"
 EVERYTHING = f"g++ cmake ninja-build python3-pip {LIBRARIES}"
 APT = "apt-get install -y --no-install-recommends"
 SIMULATE = "apt-get install --simulate"

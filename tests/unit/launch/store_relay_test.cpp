@@ -150,7 +150,7 @@ TEST_F(StoreRelayTest, CannotInventAnAnswer) {
       [](const std::string&) { return std::string("\x06\0\0\0\0wrong", 10); });
 
   EXPECT_NE(
-      error_of([&] { client_->get("k", kLimit); }).find("did not come from"),
+      error_of([&] { client_->get("k", kLimit); }).find("does not come from"),
       std::string::npos);
 }
 
@@ -162,7 +162,7 @@ TEST_F(StoreRelayTest, CannotChangeAnAnswer) {
   });
 
   EXPECT_NE(
-      error_of([&] { client_->get("k", kLimit); }).find("did not come from"),
+      error_of([&] { client_->get("k", kLimit); }).find("does not come from"),
       std::string::npos);
 }
 
@@ -175,7 +175,7 @@ TEST_F(StoreRelayTest, CannotRepeatAnOldAnswer) {
   relay_.change_answers([this](const std::string&) { return kept_; });
 
   EXPECT_NE(
-      error_of([&] { client_->get("k", kLimit); }).find("did not come from"),
+      error_of([&] { client_->get("k", kLimit); }).find("does not come from"),
       std::string::npos);
 }
 
@@ -185,7 +185,7 @@ TEST_F(StoreRelayTest, CannotReturnARequestAsItsAnswer) {
   relay_.change_answers([this](const std::string&) { return kept_; });
 
   EXPECT_NE(
-      error_of([&] { client_->set("k", "v"); }).find("did not come from"),
+      error_of([&] { client_->set("k", "v"); }).find("does not come from"),
       std::string::npos);
 }
 

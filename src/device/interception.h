@@ -6,6 +6,7 @@
 // computes is therefore attached to the module's tensors.
 //
 //     class Count : public Interceptor {
+//       std::atomic<int> calls = 0;
 //       void intercept(InterceptedCall& call) override {
 //         ++calls;
 //         call.proceed();

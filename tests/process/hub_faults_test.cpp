@@ -348,6 +348,18 @@ TEST_F(Hub, GivesUpOnAServerThatHangs) {
       HasSubstr("downloaded 1000 of 100000 bytes of model.safetensors in"));
 }
 
+TEST_F(Hub, GivesUpOnADownloadOfUnknownSize) {
+  serve(Json::object(
+      {{"hang_after", 1000}, {"redirect", true}, {"no_size", true}}));
+  hub_options.stall_timeout = std::chrono::seconds(1);
+  hub_options.attempts = 1;
+  hub_options.max_attempts = 1;
+
+  EXPECT_THAT(
+      message_of<IoError>([&] { resolve(); }),
+      HasSubstr("downloaded 1000 bytes of model.safetensors in"));
+}
+
 TEST_F(Hub, RejectsPickledWeights) {
   serve(Json::object(
       {{"files",

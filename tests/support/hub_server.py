@@ -21,6 +21,7 @@ files. Exits when its stdin is closed. The scenario:
     wait_for_heads    a download pauses halfway until this many HEAD requests came
     redirect          large files are redirected to the second server
     announced_size    size that HEAD reports, instead of the true one
+    no_size           a redirect to a large file does not report a size
     corrupt           name of a file of which wrong bytes are sent
     no_ranges         range requests get the whole file
     headers           {"x-repo-commit": text or null, ...}: overrides headers
@@ -183,7 +184,8 @@ class Handler(BaseHTTPRequestHandler):
         if is_large(name) and SCENARIO.get("redirect"):
             metadata["ETag"] = '"of-the-pointer"'
             metadata["X-Linked-ETag"] = f'"{etag(name)}"'
-            metadata["X-Linked-Size"] = str(size)
+            if not SCENARIO.get("no_size"):
+                metadata["X-Linked-Size"] = str(size)
             metadata["Location"] = f"http://127.0.0.1:{PORTS[1]}/{name}?signature=x"
             self.respond(302, metadata, b"redirected")
         elif self.command == "HEAD":

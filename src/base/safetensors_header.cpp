@@ -119,13 +119,16 @@ class Reader {
     }
   }
 
-  // Returns `value` as a non-negative integer.
-  std::uint64_t count(const std::string& name, const Json& value) const {
+  // Returns `value`, an element of the list `key`, as a non-negative integer.
+  std::uint64_t count(
+      const std::string& name, const char* key, const Json& value) const {
     if (!value.is_integer() || value.as_integer() < 0) {
       fail_at(
           name,
           str_cat(
-              "`shape` or `data_offsets` contains ",
+              "`",
+              key,
+              "` contains ",
               value.dump({.allow_nan = true}),
               ", which is not a whole number from 0 to ",
               std::numeric_limits<std::int64_t>::max()));
@@ -169,13 +172,17 @@ class Reader {
     }
     entry.dtype = dtype.as_string();
     for (const Json& extent : list(name, value, "shape")) {
-      entry.shape.push_back(static_cast<std::int64_t>(count(name, extent)));
+      entry.shape.push_back(
+          static_cast<std::int64_t>(count(name, "shape", extent)));
     }
     const Json::Array& offsets = list(name, value, "data_offsets");
     if (offsets.size() != 2) {
       fail_at(name, "`data_offsets` is not a pair");
     }
-    set_range(entry, count(name, offsets[0]), count(name, offsets[1]));
+    set_range(
+        entry,
+        count(name, "data_offsets", offsets[0]),
+        count(name, "data_offsets", offsets[1]));
     return entry;
   }
 

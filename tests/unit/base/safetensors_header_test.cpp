@@ -114,11 +114,11 @@ std::vector<BadHeader> bad_headers() {
       {"negative_extent",
        tensors_file(
            entry(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])"), 4),
-       "byte 9: `a`: `shape` or `data_offsets` contains -1, which is not a "
+       "byte 9: `a`: `shape` contains -1, which is not a "
        "whole number from 0 to 9223372036854775807"},
       {"fractional_offset",
        tensors_file(entry(f32 + "[0,4.5]"), 4),
-       "byte 9: `a`: `shape` or `data_offsets` contains 4.5, which is not a "
+       "byte 9: `a`: `data_offsets` contains 4.5, which is not a "
        "whole number from 0 to 9223372036854775807"},
       {"one_offset",
        tensors_file(entry(f32 + "[0]"), 4),

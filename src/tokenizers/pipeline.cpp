@@ -158,7 +158,9 @@ SavedCallSettings read_call_settings(const JsonNode& root) {
       check_count(strategy.at("Fixed"));
     } else if (strategy.as_string() != "BatchLongest") {
       strategy.fail_unknown(
-          "padding strategy", strategy.as_string(), {"BatchLongest"});
+          "padding strategy",
+          strategy.as_string(),
+          {"BatchLongest", R"({"Fixed": <length>})"});
     }
     if (const auto multiple = padding->find("pad_to_multiple_of")) {
       check_count(*multiple);

@@ -177,7 +177,7 @@ missing_packages() {
     if ! command -v clang-repl-19 >/dev/null && offers clang-tools-19; then
       libraries+=(clang-tools-19)
     fi
-    # Sanitizer builds with clang take half the time of builds with g++.
+    # `make asan` takes 12 minutes with clang, and 18 minutes with g++.
     if offers libclang-rt-19-dev; then
       libraries+=(libclang-rt-19-dev)
     fi

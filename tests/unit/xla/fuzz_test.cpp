@@ -87,8 +87,8 @@ std::string first_difference(
   }
   if (!cpu.backward_error.empty() || !in_f64.backward_error.empty()) {
     // The program wrote to a tensor that the backward pass needs. Which tensors
-    // an operator keeps depends on the type: in bf16, `norm` on the CPU keeps a
-    // copy in fp32, which such a write does not change.
+    // an operator keeps depends on the type: in bf16, RMSNorm and attention on
+    // the CPU keep copies in fp32, which such a write does not change.
     return "";
   }
   if (!device.backward_error.empty()) {
